@@ -32,6 +32,11 @@ Halide::Expr tileProduct(const Halide::Expr &row, const Halide::Expr &column, co
 /// A position among `count`, whose rows beyond are not read: tiles ask `left` first.
 Halide::Expr tileRow(const Halide::Expr &position, const Halide::Expr &count);
 
+/// Of so many sums along the depth, how many have registers of their own.
+constexpr int groupsAtOnce(int sums) {
+  return sums % 4 == 0 ? 4 : sums % 2 == 0 ? 2 : 1;
+}
+
 /// Replaces the loops of these updates in what the pipeline becomes.
 void useTiles(Halide::Pipeline &pipeline, const std::vector<TileSums> &sums);
 

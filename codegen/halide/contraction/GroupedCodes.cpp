@@ -1,5 +1,5 @@
 // Takes: a product whose weight is chosen for each row, rows and weights in codes. Gives: its sums by AMX's registers, as
-// PackedTiles.cpp has them: integers of a group out of the tile registers, then scales in vectors.
+// CodedTiles.cpp has them: integers of a group out of the tile registers, then scales in vectors.
 //
 //   sorted[depth][slots] = code of a row, scales[slots][groups]       once, in the order of slots
 //   strip[groups][steps][columns][4] = code of the expert of a chunk    with a sign, for all its blocks
@@ -25,29 +25,14 @@ int GroupedTiles::runsOfDepth() const {
 /// one address, else a row's numbers lie together.
 Func GroupedTiles::sortCodes(const std::string &name, const Func &ofRows, const std::vector<Dim> &dims,
                              const std::string &along, int length, bool rowsBeside) {
-  Index index = KernelBuilder::varsOf(besidePairs());
-  setPair(index, tileOfSlots * tileRows + ofTile);
-  RDom r(0, length, "r");
-  r.where(pairAt(tileOfSlots * tileRows) >= 0);
-  index[along] = r.x;
+  const RDom r = stepsOfTiles(length);
   std::vector<Var> args = {step, ofTile};
-  std::vector<VarOrRVar> loops = {r.x, ofTile};
   if (rowsBeside)
     std::swap(args[0], args[1]);
-  for (const Dim &dim : besidePairs()) {
-    args.push_back(KernelBuilder::var(dim.name));
-    loops.emplace_back(KernelBuilder::var(dim.name));
-  }
-  args.push_back(tileOfSlots);
-  loops.emplace_back(tileOfSlots);
-  std::vector<Expr> call(args.begin(), args.end());
-  call[rowsBeside] = r.x;
-  Func copy = b.newFunc(name, node);
-  Expr value = ofRows(KernelBuilder::call(dims, index));
-  copy(args) = undef(value.type());
-  copy(call) = value;
-  copy.compute_root().bound(step, 0, length).bound(ofTile, 0, tileRows).bound(tileOfSlots, 0, slotCount / tileRows);
-  copy.update().reorder(loops).parallel(tileOfSlots);
+  Func copy = sortedCopy(name, args, {r.x, ofTile}, rowsBeside, r, [&](Index index) {
+    index[along] = r.x;
+    return Expr(ofRows(KernelBuilder::call(dims, index)));
+  });
   if (!rowsBeside)
     copy.update().allow_race_conditions().vectorize(r.x, inGroup);
   return copy;
@@ -126,11 +111,9 @@ void GroupedTiles::accumulateCodes(const std::vector<Var> &args) {
   over = {g.x};
 }
 
-/// Some groups at a time, as PackedTiles.cpp has them.
+/// Some groups at a time, as PackedTiles.cpp has it.
 void GroupedTiles::scheduleCodes(const LoopLevel &ofColumns, const LoopLevel &ofTask) {
-  int some = 4;
-  while (runsOfDepth() % some)
-    some /= 2;
+  const int some = groupsAtOnce(runsOfDepth());
   RVar outer("go"), inner("gi");
   sums.compute_at(ofColumns).bound_extent(lane, tileColumns).bound_extent(within, rows);
   sums.bound_extent(block, 1).bound_extent(tileIndex, 1).vectorize(lane).unroll(within);

@@ -96,29 +96,20 @@ void GroupedContraction::accumulate() {
 
 void GroupedContraction::schedule(Stage &target) {
   Halide::Stage out = target.func.update(0);
-  int vector = vectorOfTile();
-  Var o = KernelBuilder::var(column->name), outer("co"), inner("ci");
-  RVar blockOuter("rb"), blockInner("rt"), task("task");
-  out.allow_race_conditions(); // a pair has one slot
-  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
-  out.split(slots.y, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
-  std::vector<VarOrRVar> loops = {inner, slots.x, blockInner};
-  std::vector<Dim> outside = aroundOf(target.dims);
-  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
-    loops.push_back(KernelBuilder::var(dim->name));
-  loops.push_back(outer);
-  loops.push_back(blockOuter);
-  out.reorder(loops).fuse(outer, blockOuter, task).parallel(task);
-  out.vectorize(inner, vector).unroll(inner).unroll(slots.x);
+  const int vector = vectorOfTile();
+  const TaskLoops loops{Var("co"), Var("ci"), RVar("rb"), RVar("rt"), RVar("task")};
+  const std::vector<Dim> outside = aroundOf(target.dims);
+  scheduleTasks(out, loops, outside, Var(), tile);
+  out.unroll(slots.x);
 
   Var within("within"), block("block"), tileIndex("tile");
-  sums.compute_at(target.func, blockInner);
+  sums.compute_at(target.func, loops.blockInner);
   sums.bound_extent(lane, tile).bound_extent(within, rows).bound_extent(block, 1).bound_extent(tileIndex, 1);
   sums.vectorize(lane, vector).unroll(lane).unroll(within);
   std::vector<VarOrRVar> steps = {lane, within};
   steps.insert(steps.end(), over.begin(), over.end());
   sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(within);
-  single.compute_at(target.func, blockInner);
+  single.compute_at(target.func, loops.blockInner);
   single.bound_extent(lane, tile)
       .bound_extent(block, 1)
       .bound_extent(tileIndex, 1)
@@ -134,7 +125,10 @@ void GroupedContraction::schedule(Stage &target) {
   unrollParts(sums, outside);
   unrollParts(single, outside);
   if (strip.defined()) {
-    strip.compute_at(target.func, task).bound_extent(lane, tile).bound_extent(tileIndex, 1).vectorize(lane, vector);
+    strip.compute_at(target.func, loops.task)
+        .bound_extent(lane, tile)
+        .bound_extent(tileIndex, 1)
+        .vectorize(lane, vector);
     Var depth = KernelBuilder::var(reduced.back().name);
     const Node &table = b.graph.nodes[tableOf(w)];
     if (table.dims.back().name == reduced.back().name) // lines of memory run along the depth

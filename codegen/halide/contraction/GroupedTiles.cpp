@@ -50,15 +50,12 @@ Expr GroupedTiles::wordAt(const Index &index, const Expr &word, const Expr &piec
   return wordOf(half(0), half(1), piece);
 }
 
-/// Of tiles that have a pair, where tiles multiply: an update, as these are known by data.
-void GroupedTiles::sortWords() {
-  const Expr steps = wordsOf(b.extent(reduced[0].size)) / wordsOfTile;
+/// A copy in the order of slots, of tiles that have a pair, where tiles multiply: an update, as these are known by data. `args`,
+/// `loops`: without those of pairs; `along` of the arguments takes `steps` of the depth.
+Func GroupedTiles::sortedCopy(const std::string &name, std::vector<Var> args, std::vector<VarOrRVar> loops,
+                              size_t along, const RDom &steps, const Numbers &number) {
   Index index = KernelBuilder::varsOf(besidePairs());
   setPair(index, tileOfSlots * tileRows + ofTile);
-  RDom r(0, steps, "r");
-  r.where(asked && pairAt(tileOfSlots * tileRows) >= 0);
-  std::vector<Var> args = {word, ofTile, piece, step};
-  std::vector<VarOrRVar> loops = {word, piece, r.x, ofTile};
   for (const Dim &dim : besidePairs()) {
     args.push_back(KernelBuilder::var(dim.name));
     loops.emplace_back(KernelBuilder::var(dim.name));
@@ -66,14 +63,31 @@ void GroupedTiles::sortWords() {
   args.push_back(tileOfSlots);
   loops.emplace_back(tileOfSlots);
   std::vector<Expr> call(args.begin(), args.end());
-  call[3] = r.x;
-  sorted = b.newFunc("tiles", node);
-  sorted(args) = undef<uint32_t>();
-  sorted(call) = wordAt(index, r.x * wordsOfTile + word, pieces(x) > 1 ? Expr(piece) : 0,
-                        [&](const Index &at) { return cast<float>(numbers(at)); });
-  sorted.compute_root().bound(word, 0, wordsOfTile).bound(ofTile, 0, tileRows).bound(piece, 0, pieces(x));
-  sorted.bound(step, 0, steps).bound(tileOfSlots, 0, slotCount / tileRows);
-  sorted.update().reorder(loops).vectorize(word).unroll(piece).parallel(tileOfSlots);
+  call[along] = steps.x;
+  Func copy = b.newFunc(name, node);
+  Expr value = number(index);
+  copy(args) = undef(value.type());
+  copy(call) = value;
+  copy.compute_root().bound(args[along], 0, steps.x.extent()).bound(ofTile, 0, tileRows);
+  copy.bound(tileOfSlots, 0, slotCount / tileRows);
+  copy.update().reorder(loops).parallel(tileOfSlots);
+  return copy;
+}
+
+RDom GroupedTiles::stepsOfTiles(const Expr &count) const {
+  RDom steps(0, count, "r");
+  steps.where(asked && pairAt(tileOfSlots * tileRows) >= 0);
+  return steps;
+}
+
+void GroupedTiles::sortWords() {
+  const RDom r = stepsOfTiles(wordsOf(b.extent(reduced[0].size)) / wordsOfTile);
+  sorted = sortedCopy("tiles", {word, ofTile, piece, step}, {word, piece, r.x, ofTile}, 3, r, [&](const Index &index) {
+    return wordAt(index, r.x * wordsOfTile + word, pieces(x) > 1 ? Expr(piece) : 0,
+                  [&](const Index &at) { return cast<float>(numbers(at)); });
+  });
+  sorted.bound(word, 0, wordsOfTile).bound(piece, 0, pieces(x));
+  sorted.update().vectorize(word).unroll(piece);
 }
 
 void GroupedTiles::stripOfWords() {
@@ -153,28 +167,12 @@ void GroupedTiles::write(Stage &target, int value) {
 
 void GroupedTiles::schedule(Stage &target, int update) {
   Halide::Stage out = target.func.update(update);
-  // Names that the loops of few rows do not have: a level is named by its loop alone.
-  Var o = KernelBuilder::var(column->name), outer("to"), inner("ti"), some("ts");
-  RVar blockOuter("tb"), blockInner("tt"), task("tiles");
-  out.allow_race_conditions(); // a pair has one slot
-  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
-  out.split(slots.y, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
-  std::vector<VarOrRVar> loops = {inner, slots.x};
-  if (columnsAtOnce() < tile) {
-    out.split(inner, some, inner, columnsAtOnce());
-    loops.emplace_back(some);
-  }
-  loops.emplace_back(blockInner);
-  std::vector<Dim> outside = aroundOf(target.dims);
-  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
-    loops.push_back(KernelBuilder::var(dim->name));
-  loops.push_back(outer);
-  loops.push_back(blockOuter);
-  out.reorder(loops).fuse(outer, blockOuter, task).parallel(task);
-  out.vectorize(inner, vectorOfTile()).unroll(inner);
+  const TaskLoops loops{Var("to"), Var("ti"), RVar("tb"), RVar("tt"), RVar("tiles")};
+  const Var some("ts");
+  scheduleTasks(out, loops, aroundOf(target.dims), some, columnsAtOnce());
   // A loop of its own for the last tile would end as the others' does, and LLVM would join their tiles.
-  out.never_partition({slots.x, blockInner, task});
-  LoopLevel ofBlock(target.func, blockInner), ofTask(target.func, task);
+  out.never_partition({slots.x, loops.blockInner, loops.task});
+  LoopLevel ofBlock(target.func, loops.blockInner), ofTask(target.func, loops.task);
   if (bits)
     scheduleCodes(columnsAtOnce() < tile ? LoopLevel(target.func, some) : ofBlock, ofTask);
   else

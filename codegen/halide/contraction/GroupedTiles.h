@@ -24,6 +24,9 @@ private:
   Expr sumAt(const Index &position) const;
   /// Of bf16 and its pieces.
   Expr wordAt(const Index &index, const Expr &word, const Expr &piece, const Numbers &number) const;
+  Func sortedCopy(const std::string &name, std::vector<Var> args, std::vector<Halide::VarOrRVar> loops, size_t along,
+                  const Halide::RDom &steps, const Numbers &number);
+  Halide::RDom stepsOfTiles(const Expr &count) const;
   void sortWords();
   void stripOfWords();
   void accumulateWords(const std::vector<Var> &args);

@@ -59,9 +59,7 @@ void PackedContraction::scheduleCopiedRows() {
 /// Some groups at a time: what the tile registers store can't be loaded at once, and a core goes on with the next group's
 /// products meanwhile.
 void PackedContraction::scheduleTiledGroups(Sums &sums) {
-  int some = 4;
-  while (sums.runs % some)
-    some /= 2;
+  const int some = groupsAtOnce(sums.runs);
   RVar outer("go"), inner("gi");
   sums.func.update().split(sums.over[0], outer, inner, some).unroll(inner);
   scheduleTiled(sums, LoopLevel(sums.func, outer));

@@ -88,6 +88,25 @@ void RoutedPairs::findLeaders(int positions) {
   slots = RDom(0, rows, 0, slotCount / rows);
 }
 
+void RoutedPairs::scheduleTasks(Halide::Stage out, const TaskLoops &loops, const std::vector<Dim> &outside,
+                                const Var &some, int columnsAtOnce) const {
+  out.allow_race_conditions(); // a pair has one slot
+  out.split(KernelBuilder::var(column->name), loops.outer, loops.inner, tile, TailStrategy::GuardWithIf);
+  out.split(slots.y, loops.blockOuter, loops.blockInner, rowBlock, TailStrategy::GuardWithIf);
+  std::vector<VarOrRVar> order = {loops.inner, slots.x};
+  if (columnsAtOnce < tile) {
+    out.split(loops.inner, some, loops.inner, columnsAtOnce);
+    order.emplace_back(some);
+  }
+  order.emplace_back(loops.blockInner);
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
+    order.emplace_back(KernelBuilder::var(dim->name));
+  order.emplace_back(loops.outer);
+  order.emplace_back(loops.blockOuter);
+  out.reorder(order).fuse(loops.outer, loops.blockOuter, loops.task).parallel(loops.task);
+  out.vectorize(loops.inner, vectorOfTile()).unroll(loops.inner);
+}
+
 void RoutedPairs::writePairs(Stage &target, int value, const Expr &asked) {
   const Node &result = b.graph.nodes[value];
   if (!Internal::is_const_one(asked))

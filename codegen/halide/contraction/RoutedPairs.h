@@ -19,6 +19,15 @@ protected:
   /// Every pair's result goes to its own location, in an update of its own. `asked`: whether it runs.
   void writePairs(Stage &target, int value, const Expr &asked);
 
+  /// Loops of such an update: names that no other update's have, as a level is named by its loop alone.
+  struct TaskLoops {
+    Var outer, inner; ///< of columns: tiles, within one
+    Halide::RVar blockOuter, blockInner, task;
+  };
+  /// A tile of columns and a chunk of blocks are a task; `some`: the loop over `columnsAtOnce` of a tile, where it has more.
+  void scheduleTasks(Halide::Stage out, const TaskLoops &loops, const std::vector<Dim> &outside, const Var &some,
+                     int columnsAtOnce) const;
+
   Expr experts;       ///< how many
   Expr slotCount;     ///< pairs, and what is empty between
   Func first;         ///< the first slot of each expert

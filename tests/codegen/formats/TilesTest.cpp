@@ -22,23 +22,16 @@ int real(GraphMaker &g, int value) {
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
-/// tanh(rows * weight + bias + what the result may overlap), rows and weight in bf16 or both in codes; `exact`: rows in f32.
-KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile, bool exact = false) {
+/// tanh(rows * weight + what the result may overlap); `rows`: how they are multiplied, by default as the weight, in codes which the
+/// kernel makes, or in bf16.
+KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile,
+                     std::optional<Storage> rows = std::nullopt) {
   Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
-  const bool coded = bitsOfCode(storage);
-  int x = g.argument(coded || exact ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
-      over = g.argument(Storage::F32, {m, o});
-  int sum = g.contract(exact ? x : real(g, coded ? g.quantize(x, "I") : x), real(g, w), {"I"});
-  g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
-  return g.finish("tiles");
-}
-
-/// The same of rows that stay real numbers beside columns in codes, in f32 or in bf16.
-KernelGraph &realProduct(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile, bool exact) {
-  Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
-  int x = g.argument(exact ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
-      over = g.argument(Storage::F32, {m, o});
-  int sum = g.contract(exact ? x : real(g, x), real(g, w), {"I"});
+  const bool coded = !rows && bitsOfCode(storage);
+  const Storage stored = coded ? Storage::F32 : rows.value_or(Storage::BF16);
+  int x = g.argument(stored, {m, i}), w = g.weight({o, i}, tile, storage), over = g.argument(Storage::F32, {m, o});
+  int row = coded ? real(g, g.quantize(x, "I")) : stored == Storage::F32 ? x : real(g, x);
+  int sum = g.contract(row, real(g, w), {"I"});
   g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
   return g.finish("tiles");
 }
@@ -178,7 +171,7 @@ TEST(Tiles, OfRowsInF32) {
   for (auto [depth, columns, tile, amx] :
        {std::tuple(64, 128, 64, 2), std::tuple(160, 100, 64, 1), std::tuple(96, 40, 16, 4)}) {
     GraphMaker g;
-    KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile, true);
+    KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile, Storage::F32);
     KernelPlan plan = planOf(graph, "alone 1, amx " + std::to_string(amx));
     EXPECT_EQ(plan.parts[0]["amx"], amx);
     check(graph, plan, manyRows, true, 1e-6);
@@ -345,7 +338,7 @@ TEST(Tiles, OfCodesAndRealRows) {
         std::tuple(Storage::F8E5M2, 256, 71, 32, "amx 2, depth 128", false)}) {
     SCOPED_TRACE(quern::support::storageName(storage));
     GraphMaker g;
-    KernelGraph &graph = realProduct(g, storage, depth, columns, tile, exact);
+    KernelGraph &graph = product(g, storage, depth, columns, tile, exact ? Storage::F32 : Storage::BF16);
     KernelPlan plan = planOf(graph, std::string("alone 1, ") + numbers);
     EXPECT_GT(plan.parts[0]["amx"], 0);
     check(graph, plan, manyRows, true, quern::support::superBlocksOf(storage) ? 1e-5 : 2e-6);
@@ -415,7 +408,7 @@ TEST(Tiles, AreInstructionsOfTheTargetAlone) {
       EXPECT_THAT(found[1], testing::HasSubstr(instruction));
   }
   GraphMaker codes;
-  EXPECT_THAT(foreignInstructions(realProduct(codes, Storage::Int8, 256, 128, 64, /*exact=*/true), withTiles(),
+  EXPECT_THAT(foreignInstructions(product(codes, Storage::Int8, 256, 128, 64, Storage::F32), withTiles(),
                                   cpuTarget("sapphirerapids-noamx")),
               testing::HasSubstr("tdpbf16ps"));
   for (const StoredForm &form : storedForms()) {
