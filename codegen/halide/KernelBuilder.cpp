@@ -246,6 +246,13 @@ void KernelBuilder::output(size_t result) {
   outputs.push_back(std::move(stage));
 }
 
+void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
+  while (node >= graph.argumentCount() && !graph.nodes[node].operands.empty())
+    node = graph.nodes[node].operands[0];
+  if (bytes && node < graph.argumentCount())
+    fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes});
+}
+
 BuiltKernel KernelBuilder::build() {
   declareArguments();
   for (KernelFamily family : families.list)
@@ -273,6 +280,7 @@ BuiltKernel KernelBuilder::build() {
   built.pipeline = Pipeline(funcs);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
+  codegen::fetchAhead(built.pipeline, fetchedAhead);
   for (const std::string &symbol : graph.symbols)
     built.arguments.push_back(symbols.at(symbol));
   for (const ImageParam &buffer : arguments)

@@ -7,6 +7,7 @@
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
 #include "codegen/halide/Family.h"
+#include "codegen/halide/FetchAhead.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/amx/TurnWords.h"
 #include "codegen/kernel/KernelMatch.h"
@@ -118,6 +119,8 @@ public:
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
+  /// In the update of `func`: of the argument that a node is read from, if it is one's.
+  void fetchAhead(const Func &func, int node, int bytes);
   bool onDevice() const { return !target.device.empty(); }
   /// Lets a family schedule a result; false if another already does.
   bool fusedInto(int result, std::function<void(Stage &)> schedule) {
@@ -141,6 +144,7 @@ public:
   bool integers = false;                               ///< whether products of integers are made
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
+  std::vector<FetchedAhead> fetchedAhead;              ///< columns of a packed weight
 
 private:
   // Arguments and results (KernelBuilder.cpp)

@@ -283,6 +283,8 @@ const std::vector<Family> &families() {
       beside{"beside", "groups of rows that are copied side by side, as they share lines of memory", 1, 64},
       dot{"dot", "vectors that a step of a dot product takes at once", 1, 16, 0},
       group{"group", "tiles of columns of a task", 1, 64},
+      ahead{"ahead", "bytes ahead of what one row reads from memory that its lines are asked for; 0: none", 0, 4096,
+            512},
       amx{"amx", "tiles of 16 rows that AMX multiplies at a time, in place of `rows`; 0: it is not used", 0, 4};
   static const std::vector<Family> table = {
       {"attend",
@@ -308,6 +310,7 @@ const std::vector<Family> &families() {
         {"split", "keys per task of a single query, at most", 1, 1 << 16},
         {"parts", "tasks of a single query, if each has a vector of keys", 1, 256},
         dot,
+        ahead,
         amx},
        ofForward,
        refuseAttention},
@@ -323,6 +326,7 @@ const std::vector<Family> &families() {
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
         {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
+        ahead,
         amx},
        ofProduct,
        refusePacked},
@@ -365,6 +369,7 @@ const std::vector<Family> &families() {
         columns,
         unroll,
         block,
+        ahead,
         amx,
         {"blocks", "such tiles per task", 1, 64},
         {"few", "up to so many rows of an expert, on average, go by `rows` without AMX; 0: none", 0, 64}},

@@ -16,6 +16,21 @@ KernelGraph &softmaxOfProduct(GraphMaker &g) {
   return g.finish("instructions");
 }
 
+int countOf(const std::string &text, const std::string &word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
+/// A row by a packed weight.
+KernelGraph &rowByWeight(GraphMaker &g, Storage storage) {
+  int x = g.argument(Storage::F32, {dim("I", 256)}), w = g.weight({dim("O", 128), dim("I", 256)}, 64, storage);
+  g.yield(g.contract(
+      x, storage == Storage::F32 ? w : g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w}), {"I"}));
+  return g.finish("row");
+}
+
 } // namespace
 
 /// As on a machine that can run none of them.
@@ -86,5 +101,24 @@ TEST(Instructions, NativeIsATargetThatTheMachineRuns) {
     bool runs = machineRuns(cpuTarget(name));
     EXPECT_TRUE(lesser || !runs) << name;
     lesser = runs;
+  }
+}
+
+/// Lines of a weight are asked for ahead of the loop of a row alone: each once in an iteration, and nowhere where the plan says so.
+TEST(Instructions, LinesAreAskedForAhead) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K}) {
+    GraphMaker g;
+    KernelGraph &graph = rowByWeight(g, storage);
+    for (const char *target : {"x86-64-v3", "x86-64-v4"}) {
+      ScheduleTable none = ScheduleTable::standard(), near = none;
+      none.add("contract : ahead 0", "none");
+      near.add("contract : ahead 512, side 1, unroll 1", "near");
+      EXPECT_EQ(countOf(assemblyOf(graph, cpuTarget(target), none), "prefetch"), 0);
+      std::string asked = assemblyOf(graph, cpuTarget(target), near);
+      EXPECT_GT(countOf(asked, "prefetcht0"), 0) << quern::support::storageName(storage);
+      EXPECT_EQ(countOf(asked, "prefetch"), countOf(asked, "prefetcht0"));
+      if (storage == Storage::F32) // a step of 64 columns is four lines
+        EXPECT_EQ(countOf(asked, "prefetcht0") % 4, 0) << asked;
+    }
   }
 }

@@ -59,6 +59,7 @@ private:
   int parts;      ///< as many as that, if each has a vector of keys
   Expr partKeys;  ///< in this run
   int dotVectors; ///< that a step of a dot product takes at once
+  int ahead;      ///< bytes ahead of what is read of keys and values that their lines are asked for
   std::vector<Dim> innerHeads, outerHeads;
   Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
   std::vector<Func> singleDots, singleRows;

@@ -145,6 +145,9 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
     if (depth > 1)
       dot.update().atomic().vectorize(singleDepths[i][0], depth);
   }
+  for (size_t i = 0; i < singleDots.size(); ++i)
+    b.fetchAhead(singleDots[i], p.dots[i].k, ahead);
+  b.fetchAhead(singleSums, p.v, ahead);
   singleScore.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleWeight.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleMost.compute_at(here);

@@ -124,6 +124,8 @@ void GroupedContraction::schedule(Stage &target) {
   }
   unrollParts(sums, outside);
   unrollParts(single, outside);
+  if (packed)
+    b.fetchAhead(single, tableOf(w), static_cast<int>(plan["ahead"]));
   if (strip.defined()) {
     strip.compute_at(target.func, loops.task)
         .bound_extent(lane, tile)

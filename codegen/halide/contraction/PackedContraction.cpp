@@ -31,7 +31,7 @@ namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
-      side(plan["side"]), amx(plan["amx"]), partDepth(plan["depth"]) {
+      side(plan["side"]), ahead(plan["ahead"]), amx(plan["amx"]), partDepth(plan["depth"]) {
   if (amx)
     rows = amx * tileRows;
   if (!row || row->fixed()) // known now: a case that never runs is not built
@@ -301,6 +301,7 @@ void PackedContraction::schedule(Stage &target) {
                 : outside.empty() ? Var("co")
                                   : KernelBuilder::var(outside.back().name);
     scheduleSums(singles, LoopLevel(out, level), outside, 1, side);
+    b.fetchAhead(singles.func, tableOf(w), ahead);
   }
   if (tiles.func.defined()) {
     Var task = scheduleLoops(out, outside, false);

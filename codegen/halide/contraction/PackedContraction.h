@@ -78,6 +78,7 @@ private:
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
   int side;             ///< tiles of columns that a single row is multiplied with at a time
+  int ahead;            ///< bytes ahead of what such a row reads that columns are fetched
   int amx;              ///< AMX's tiles of rows at a time; 0: none
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
   Func

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <unistd.h>
 
@@ -43,16 +44,30 @@ std::string assembleFor(const CpuTarget &target, const std::string &assembly, co
                                        target.name + " hold " + std::to_string(target.vector);
 }
 
-std::vector<std::string> foreignToEach(const KernelGraph &graph, const CpuTarget &target,
-                                       const std::vector<CpuTarget> &allowed) {
+/// What `use` makes of the file.
+static void withAssembly(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules,
+                         const std::function<void(const std::string &path)> &use) {
   char folder[] = "/tmp/quern_assembly_XXXXXX";
   std::string path = mkdtemp(folder);
-  KernelPlan plan = halideProducer().choose(graph, target, ScheduleTable::standard());
+  KernelPlan plan = halideProducer().choose(graph, target, schedules);
   halideProducer().make(graph, plan, target, "k", EmitForm::Assembly, path + "/k.s");
-  std::vector<std::string> wrong;
-  for (const CpuTarget &one : allowed)
-    wrong.push_back(assembleFor(one, path + "/k.s", path + "/k.o"));
+  use(path + "/k.s");
   std::filesystem::remove_all(path);
+}
+
+std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) {
+  std::string text;
+  withAssembly(graph, target, schedules, [&](const std::string &path) { text = textOf(path); });
+  return text;
+}
+
+std::vector<std::string> foreignToEach(const KernelGraph &graph, const CpuTarget &target,
+                                       const std::vector<CpuTarget> &allowed) {
+  std::vector<std::string> wrong;
+  withAssembly(graph, target, ScheduleTable::standard(), [&](const std::string &path) {
+    for (const CpuTarget &one : allowed)
+      wrong.push_back(assembleFor(one, path, path + ".o"));
+  });
   return wrong;
 }
 

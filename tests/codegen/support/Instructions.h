@@ -4,6 +4,7 @@
 
 #include "codegen/Targets.h"
 #include "codegen/kernel/KernelGraph.h"
+#include "codegen/schedule/Schedule.h"
 
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace quern::codegen {
 /// Makes `object` from `assembly` with an assembler that knows only the instructions that `target` lists. Returns what
 /// is wrong: instructions of other processors, or narrower vector registers than the target has. Empty: nothing.
 std::string assembleFor(const CpuTarget &target, const std::string &assembly, const std::string &object);
+
+/// A kernel's assembly, by the plan that these schedules give.
+std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target,
+                       const ScheduleTable &schedules = ScheduleTable::standard());
 
 /// Compiles the kernel for `target`, and looks at its instructions as if for `allowed`; runs nothing.
 std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed);

@@ -1,0 +1,24 @@
+// Lines of memory asked for before a loop reads them. Halide 21's own `prefetch` is `prefetchnta` on x86, which passes the second
+// cache by: on a Sapphire Rapids a stream then comes from memory at half the pace.
+#ifndef QUERN_CODEGEN_HALIDE_FETCHAHEAD_H
+#define QUERN_CODEGEN_HALIDE_FETCHAHEAD_H
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+/// In the loops of a stage, and those within them, what is read of a buffer.
+struct FetchedAhead {
+  std::string loops; ///< how their names begin in what Halide lowered, as PlainLoops'
+  std::string buffer;
+  int bytes; ///< how much further on a line is that is asked for where one is read
+};
+
+/// Adds these requests to what the pipeline becomes. Lines behind the buffer's end are asked for, too: that never fails.
+void fetchAhead(Halide::Pipeline &pipeline, const std::vector<FetchedAhead> &fetched);
+
+} // namespace quern::codegen
+#endif
