@@ -63,8 +63,9 @@ UNITS = {
     "codegen:Targets": [],
     "codegen/kernel": ["codegen:Targets"],
     "codegen/schedule": ["codegen:Targets", "codegen/kernel"],
-    "codegen/halide/amx": ["codegen/kernel"],
-    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/amx"],
+    "codegen/halide/lowered": [],
+    "codegen/halide/amx": ["codegen/halide/lowered", "codegen/kernel"],
+    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/amx", "codegen/halide/lowered"],
     "codegen/halide/attention": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
     "codegen/halide/contraction": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
     "codegen/halide:HalideProducer": ["codegen:Targets", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction", "codegen/kernel"],
@@ -136,7 +137,7 @@ EXCEPTIONS = {}
 
 # What makes machine code of kernels is the key of its cache: it sees no MLIR, and of ir/ only plain headers.
 KERNELS = ("codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide:HalideProducer", "codegen/halide/attention", "codegen/halide/contraction",
-           "codegen/halide/gpu", "codegen/halide/amx")
+           "codegen/halide/gpu", "codegen/halide/amx", "codegen/halide/lowered")
 PLAIN = ("ir/Size.h",)
 MLIR = re.compile(r"(mlir|llvm)/")
 # Includes of the outside that a unit (and the folders below it) must not have: pattern, what it is.

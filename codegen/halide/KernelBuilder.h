@@ -7,9 +7,9 @@
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
 #include "codegen/halide/Family.h"
-#include "codegen/halide/FetchAhead.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/amx/TurnWords.h"
+#include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"

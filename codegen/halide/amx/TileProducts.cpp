@@ -15,7 +15,7 @@
 // more than one step has whole steps alone.
 #include "codegen/halide/amx/TileProducts.h"
 
-#include "codegen/halide/amx/PlainLoops.h"
+#include "codegen/halide/lowered/PlainLoops.h"
 
 #include <algorithm>
 #include <functional>

@@ -7,7 +7,7 @@
 // times each has taken the place of the other.
 #include "codegen/halide/amx/TurnWords.h"
 
-#include "codegen/halide/amx/PlainLoops.h"
+#include "codegen/halide/lowered/PlainLoops.h"
 
 #include <optional>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // Loops of a stage as Halide has lowered them, for passes of our own that put other statements in their place.
-#ifndef QUERN_CODEGEN_HALIDE_AMX_PLAINLOOPS_H
-#define QUERN_CODEGEN_HALIDE_AMX_PLAINLOOPS_H
+#ifndef QUERN_CODEGEN_HALIDE_LOWERED_PLAINLOOPS_H
+#define QUERN_CODEGEN_HALIDE_LOWERED_PLAINLOOPS_H
 
 #include <Halide.h>
 

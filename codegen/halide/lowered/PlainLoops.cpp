@@ -1,5 +1,5 @@
 // Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
-#include "codegen/halide/amx/PlainLoops.h"
+#include "codegen/halide/lowered/PlainLoops.h"
 
 #include <algorithm>
 #include <optional>

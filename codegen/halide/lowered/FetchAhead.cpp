@@ -1,6 +1,6 @@
 // Takes: a kernel's loops as Halide has lowered them. Gives: the same, with a request beside each read of a buffer, for the line
 // that stands some bytes behind it. Reads of one iteration that share a line ask once.
-#include "codegen/halide/FetchAhead.h"
+#include "codegen/halide/lowered/FetchAhead.h"
 
 #include <algorithm>
 #include <set>

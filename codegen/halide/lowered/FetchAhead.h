@@ -1,7 +1,7 @@
 // Lines of memory asked for before a loop reads them. Halide 21's own `prefetch` is `prefetchnta` on x86, which passes the second
 // cache by: on a Sapphire Rapids a stream then comes from memory at half the pace.
-#ifndef QUERN_CODEGEN_HALIDE_FETCHAHEAD_H
-#define QUERN_CODEGEN_HALIDE_FETCHAHEAD_H
+#ifndef QUERN_CODEGEN_HALIDE_LOWERED_FETCHAHEAD_H
+#define QUERN_CODEGEN_HALIDE_LOWERED_FETCHAHEAD_H
 
 #include <Halide.h>
 
