@@ -42,6 +42,8 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
       --given;
   if (name == "amx" && (!known(facts, "amx") || (product && part.numbers.at("columns") % 16)))
     return 0;
+  if (name == "few" && part.family == "contract" && known(facts, "row_bits") < 16)
+    return 0;
   if (name == "few" && dense && (!known(facts, "heads") || rows > given))
     return 0;
   if (name == "group" && dense && outer) {
@@ -86,8 +88,10 @@ public:
     sweep({"rows", "columns", "step"}, true);
     for (int round = 0; round < 2; ++round) { // what comes first is chosen again, beside the rest
       sweep({"amx", "row_block", "depth", "group"}, false);
-      for (const char *name : {"unroll", "keys", "block", "alone", "side"})
+      for (const char *name : {"unroll", "keys", "block"})
         sweep({name}, false);
+      sweep({"alone", "few"}, false);
+      sweep({"side"}, false);
     }
     return best;
   }

@@ -198,19 +198,30 @@ double Estimate::fewRows(const PlanPart &part) const {
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
   double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
-  if (double amx = amxOf(part); amx && formats.levels > 0 && !integers)
+  if (double amx = amxOf(part); amx && !integers)
     tiled = reading + 2 * unpacking() +
-            16 * amx * ofTiles(amx, vectors); // codes become words of two, then all waits for them
+            16 * amx * ofTiles(amx, vectors); // columns become words of two, then all waits for them
   else if (amx)
     tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});
   else
     tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
             : integers ? together({reading, each}) + 2 + products
                        : together({reading, unpacking()}) + products;
+  // A few at a time by columns as they come, which are decoded once for these.
+  const double atOnce = part["together"], ofFew = (core.fused ? 1 : 3) * atOnce + decoding();
+  const double stepOfFew = together({ofFew / core.operations, atOnce / core.products});
+  const double aheadFew = window * bytes / ofFew + fetchedAhead;
+  const double firstFew = together({reading, stepOfFew}) + reading * halfway / aheadFew;
+  auto several = [&](double count) {
+    return firstFew + (std::ceil(count / atOnce) - 1) * std::max(stepOfFew, bytes / fromSecond);
+  };
   double sum = 0;
   int64_t exact = known("rows"), most = exact ? std::min<int64_t>(exact, 8) : 8;
   for (int64_t count = exact ? most : 1; count <= most; ++count)
-    sum += (count <= part["alone"] ? alone + double(count - 1) * again : tiled) / reading / double(most);
+    sum += (count <= part["alone"] ? alone + double(count - 1) * again
+            : count <= part["few"] ? several(double(count))
+                                   : tiled) /
+           reading / double(most);
   return sum;
 }
 
@@ -394,6 +405,10 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {2048};
   if (name == "few" && family == "grouped") // measured: of codes, whose vectors are slow, one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
+  if (name == "few" && family == "contract") // in f32 a tile of rows has no copy either
+    return formats.bits < 32 && formats.rowBits >= 16 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0};
+  if (name == "together")
+    return {4};
   if (name == "few") // weights of each head, in place
     return {known("heads") && known("rows") <= 8 ? 8 : 0};
   // What takes a task long enough that handing it over (about a microsecond) is a tenth of it.

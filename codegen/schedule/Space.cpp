@@ -106,6 +106,11 @@ static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts 
 }
 
 static std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts) {
+  if (part["few"] && known(facts, "row_bits") < 16)
+    return "few " + text(part["few"]) + ", but rows in codes are multiplied alone or by a copy of the columns";
+  if (part["few"] && !fitsRegisters(part["together"], part["columns"], facts))
+    return "together " + text(part["together"]) + " x columns " + text(part["columns"]) + " do not fit the target's " +
+           text(known(facts, "registers")) + " registers";
   if (int64_t side = part["side"]; !fitsSide(side, part["columns"], facts))
     return "side " + text(side) + " does not divide the tiles of columns, or their sums do not fit the target's " +
            text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
@@ -326,6 +331,8 @@ const std::vector<Family> &families() {
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
         {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
+        {"few", "up to so many rows are multiplied with columns as they are stored, without a copy; 0: none", 0, 64},
+        {"together", "rows of such a tile", 1, 16},
         ahead,
         amx},
        ofProduct,

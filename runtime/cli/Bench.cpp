@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 namespace quern::runtime {
 
@@ -78,12 +79,15 @@ private:
 
   TextWorkload &text;
   Device &device;
-  BandwidthProbe probe;
+  std::optional<BandwidthProbe> probe; ///< of as much memory as a step reads
 };
 
 void DecodeRuns::run(const FunctionInfo &step) {
+  auto bytesOfStep = [&] { return step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0; };
+  if (!probe)
+    probe.emplace(bytesOfStep() > 0 ? uint64_t(bytesOfStep()) : BandwidthProbe::largest);
   auto measure = [&] {
-    double rate = device.isHost() ? probe.measureBriefly() : device.measureLimits().bytes;
+    double rate = device.isHost() ? probe->measureBriefly() : device.measureLimits().bytes;
     bandwidth.add(rate);
     return rate;
   };
@@ -95,7 +99,7 @@ void DecodeRuns::run(const FunctionInfo &step) {
     double taken = device.timed([&] {
       for (double sofar = 0; i < text.writes && (sofar < groupSeconds || !device.isHost());
            ++i, sofar = now() - start) {
-        ofGroup += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
+        ofGroup += bytesOfStep();
         text.step();
       }
     });

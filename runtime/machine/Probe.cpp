@@ -126,41 +126,42 @@ void multiplySse(long rounds) {
 }
 #undef QUERN_TWELVE
 
-[[gnu::target("avx512f")]] void readAvx512(const uint8_t *from, size_t bytes) {
-  __m512i sum = _mm512_setzero_si512();
-  for (size_t i = 0; i + 512 <= bytes; i += 512)
-    for (int k = 0; k < 8; ++k)
-      sum = _mm512_or_si512(sum, _mm512_load_si512(from + i + k * 64));
-  __asm__ volatile("" : : "v"(sum));
-}
+// One stream of memory, or several beside each other with lines asked for ahead: which is faster depends on the core. Read is
+// what all of it has in common, or'ed.
+static constexpr int severalStreams = 4, aheadOfStream = 512;
 
-[[gnu::target("avx2")]] void readAvx2(const uint8_t *from, size_t bytes) {
-  __m256i sum = _mm256_setzero_si256();
-  for (size_t i = 0; i + 512 <= bytes; i += 512)
-    for (int k = 0; k < 16; ++k)
-      sum = _mm256_or_si256(sum, _mm256_load_si256(reinterpret_cast<const __m256i *>(from + i + k * 32)));
-  __asm__ volatile("" : : "x"(sum));
-}
-
-void readSse(const uint8_t *from, size_t bytes) {
-  __m128i sum = _mm_setzero_si128();
-  for (size_t i = 0; i + 512 <= bytes; i += 512)
-    for (int k = 0; k < 32; ++k)
-      sum = _mm_or_si128(sum, _mm_load_si128(reinterpret_cast<const __m128i *>(from + i + k * 16)));
-  __asm__ volatile("" : : "x"(sum));
-}
+#define QUERN_READ(NAME, TARGET, VECTOR, ZERO, OR)                                                                     \
+  template <int streams> TARGET void NAME(const uint8_t *from, size_t bytes) {                                         \
+    static constexpr size_t step = 256, line = 64;                                                                     \
+    const size_t part = bytes / streams;                                                                               \
+    VECTOR sum = ZERO();                                                                                               \
+    for (size_t i = 0; i + step <= part; i += step)                                                                    \
+      for (int s = 0; s < streams; ++s) {                                                                              \
+        const uint8_t *at = from + size_t(s) * part + i;                                                               \
+        if (streams > 1)                                                                                               \
+          for (size_t k = 0; k < step; k += line)                                                                      \
+            __builtin_prefetch(at + aheadOfStream + k);                                                                \
+        for (size_t k = 0; k < step; k += sizeof(VECTOR))                                                              \
+          sum = OR(sum, *reinterpret_cast<const VECTOR *>(at + k));                                                    \
+      }                                                                                                                \
+    __asm__ volatile("" : : "v"(sum));                                                                                 \
+  }
+QUERN_READ(readAvx512, [[gnu::target("avx512f")]], __m512i, _mm512_setzero_si512, _mm512_or_si512)
+QUERN_READ(readAvx2, [[gnu::target("avx2")]], __m256i, _mm256_setzero_si256, _mm256_or_si256)
+QUERN_READ(readSse, , __m128i, _mm_setzero_si128, _mm_or_si128)
+#undef QUERN_READ
 
 struct Level {
   const char *name;
   void (*multiply)(long);
-  void (*read)(const uint8_t *, size_t);
+  void (*read[2])(const uint8_t *, size_t);
   double flopsPerRound;
 };
 
 const Level &level(int mostFloats = 16) {
-  static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 12 * 16 * 2},
-                                 {"AVX2", multiplyAvx2, readAvx2, 12 * 8 * 2},
-                                 {"SSE2", multiplySse, readSse, 12 * 4 * 2}};
+  static const Level levels[] = {{"AVX-512", multiplyAvx512, {readAvx512<1>, readAvx512<severalStreams>}, 12 * 16 * 2},
+                                 {"AVX2", multiplyAvx2, {readAvx2<1>, readAvx2<severalStreams>}, 12 * 8 * 2},
+                                 {"SSE2", multiplySse, {readSse<1>, readSse<severalStreams>}, 12 * 4 * 2}};
   if (mostFloats >= 16 && hasCpuFeature("avx512f"))
     return levels[0];
   return mostFloats >= 8 && hasCpuFeature("avx2") && hasCpuFeature("fma") ? levels[1] : levels[2];
@@ -193,13 +194,17 @@ double measureFlops(Multiplied what, int mostFloats) {
   return bestRate(40, [&] { return double(pool.threads()) * double(rounds) * each / run(rounds); });
 }
 
+// Small pieces in order: both threads walk through neighbouring memory, as a kernel's rows do, and none waits for the
+// other at the end.
+static constexpr size_t piece = size_t(1) << 20;
+
 struct BandwidthProbe::Memory {
   Buffer buffer;
 };
 
-BandwidthProbe::BandwidthProbe() : memory(new Memory) {
-  size_t bytes = size_t(std::min<uint64_t>(uint64_t(512) << 20, availableMemory() / 4)) / 4096 * 4096;
-  memory->buffer.reset(std::max<size_t>(bytes, 1 << 20));
+BandwidthProbe::BandwidthProbe(uint64_t most) : memory(new Memory) {
+  size_t bytes = size_t(std::min<uint64_t>({most, largest, availableMemory() / 4})) / piece * piece;
+  memory->buffer.reset(std::max<size_t>(bytes, 4 * piece));
   ThreadPool &pool = ThreadPool::instance();
   size_t part = memory->buffer.size() / size_t(pool.threads());
   pool.forEach(pool.threads(), [&](int i) { std::memset(memory->buffer.data() + size_t(i) * part, 1, part); });
@@ -209,29 +214,25 @@ BandwidthProbe::~BandwidthProbe() {
   delete memory;
 }
 
-// Small pieces in order: both threads walk through neighbouring memory, as a kernel's rows do, and none waits for the
-// other at the end.
-static constexpr size_t piece = size_t(1) << 20;
-
-/// Bytes a second of one pass over so many pieces.
-double BandwidthProbe::read(int from, int pieces) {
+/// Bytes a second of one pass over so many pieces, one way or the other.
+double BandwidthProbe::read(int from, int pieces, int way) {
   ThreadPool &pool = ThreadPool::instance();
   double begin = now();
-  pool.forEach(pieces, [&](int i) { level().read(memory->buffer.data() + size_t(from + i) * piece, piece); });
+  pool.forEach(pieces, [&](int i) { level().read[way](memory->buffer.data() + size_t(from + i) * piece, piece); });
   return double(pieces) * double(piece) / (now() - begin);
 }
 
 double BandwidthProbe::measure() {
-  int pieces = int(memory->buffer.size() / piece);
-  read(0, pieces);
-  return bestRate(10, [&] { return read(0, pieces); });
+  int pieces = int(memory->buffer.size() / piece), tries = 0;
+  read(0, pieces, 0);
+  return bestRate(10, [&] { return read(0, pieces, tries++ % 2); });
 }
 
 double BandwidthProbe::measureBriefly() {
-  // A quarter at a time, each time the next one: no cache has seen it since.
-  int pieces = int(memory->buffer.size() / piece), quarter = std::max(1, pieces / 4);
-  return bestRate(4, [&] {
-    double rate = read(next, quarter);
+  // A quarter at a time, each time the next one, so that what a cache still has is what it would have of a step's weights.
+  int pieces = int(memory->buffer.size() / piece), quarter = std::max(1, pieces / 4), tries = 0;
+  return bestRate(6, [&] {
+    double rate = read(next, quarter, tries++ % 2);
     next = next + 2 * quarter <= pieces ? next + quarter : 0;
     return rate;
   });

@@ -2,6 +2,7 @@
 #ifndef QUERN_RUNTIME_MACHINE_PROBE_H
 #define QUERN_RUNTIME_MACHINE_PROBE_H
 
+#include <cstdint>
 #include <string>
 
 namespace quern::runtime {
@@ -18,10 +19,12 @@ double measureFlops(Multiplied what = {}, int mostFloats = 16);
 /// "AVX-512", "AVX2", "SSE2": what measureFlops used.
 std::string vectorName();
 
-/// Bytes a second that all threads of the pool read together from memory too large for any cache. The best of several tries.
+/// Bytes a second that all threads of the pool read together, again and again, of so much memory, in one stream each or in several.
+/// The best of several tries. `most`: what is not more than a cache holds is read from there.
 class BandwidthProbe {
 public:
-  BandwidthProbe();
+  static constexpr uint64_t largest = uint64_t(512) << 20;
+  explicit BandwidthProbe(uint64_t most = largest);
   ~BandwidthProbe();
   double measure();
   /// The same in 10 ms, between other work.
@@ -29,7 +32,7 @@ public:
 
 private:
   struct Memory;
-  double read(int from, int pieces);
+  double read(int from, int pieces, int way);
   Memory *memory;
   int next = 0;
 };

@@ -81,7 +81,7 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   auto alone = [](int64_t bits, int64_t rowBits, int64_t levels) {
     Anchor product = weight("x86-64-v4", 2048, 768, bits, rowBits);
     product.facts["levels"] = levels;
-    return chosen(product)["alone"];
+    return chosen(product, "contract : few 0\n")["alone"];
   };
   EXPECT_EQ(alone(32, 32, 0), 1);
   EXPECT_EQ(alone(16, 32, 0), 4);
@@ -91,6 +91,19 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   EXPECT_EQ(alone(6, 32, 2), 2);
   EXPECT_EQ(alone(8, 8, 1), 2);
   EXPECT_EQ(alone(4, 8, 1), 6);
+}
+
+/// Measured (docs/design/contractions.md): rows that are no codes, beside numbers in fewer bits, share what these become in registers.
+TEST(Estimate, AFewRowsTogether) {
+  for (auto [bits, rowBits, levels, few] : {std::tuple(32, 32, 0, 0), std::tuple(16, 32, 0, 8), std::tuple(8, 32, 1, 8),
+                                            std::tuple(4, 32, 2, 8), std::tuple(8, 8, 1, 0)}) {
+    Anchor product = weight("x86-64-v4", 2048, 768, bits, rowBits);
+    product.facts["levels"] = levels;
+    EXPECT_EQ(chosen(product)["few"], few) << bits;
+    EXPECT_EQ(chosen(product, "contract : few 16\n")["few"], rowBits < 16 ? 0 : 16) << bits;
+    if (few)
+      EXPECT_EQ(chosen(product)["alone"], 1) << bits;
+  }
 }
 
 /// Not of groups of 16 codes, as q6_k has, where it gained nothing; where the facts say that it cannot be, never.
@@ -204,7 +217,7 @@ TEST(Estimate, AnyShapeGivesAPointThatNoNeighbourBeats) {
     double cost = estimate(part);
     EXPECT_GT(cost, 0);
     EXPECT_LT(cost, std::numeric_limits<double>::infinity());
-    for (const char *name : {"unroll", "row_block", "alone", "side", "keys", "block"})
+    for (const char *name : {"unroll", "row_block", "alone", "few", "side", "keys", "block"})
       if (const Parameter *parameter = quern::codegen::family(family).find(name))
         for (int64_t value : estimate.values(*parameter)) {
           PlanPart near = part;

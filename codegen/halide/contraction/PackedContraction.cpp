@@ -13,8 +13,10 @@
 // Why another way for a row or two (a step): they are there when the weight has come from memory, and products of rows
 // that are not there would only delay what is read next.
 //
+// Nor a strip for a few: columns are widened in registers, for all of them.
+//
 //   for some tiles of columns (parallel)
-//     for each row
+//     for each row (a few: for as many at a time as have registers)
 //       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]
 //                           of codes, for each group: sums += scale * (for k: x[row, k] * code[k, columns])
 //                                                             - minimum * (for k: x[row, k]), in super-blocks
@@ -30,14 +32,18 @@ using namespace Halide;
 namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
-    : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
-      side(plan["side"]), ahead(plan["ahead"]), amx(plan["amx"]), partDepth(plan["depth"]) {
+    : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), mostTasks(plan["tiles"]),
+      side(plan["side"]), few(plan["few"]), together(plan["together"]), ahead(plan["ahead"]), amx(plan["amx"]),
+      partDepth(plan["depth"]) {
   if (amx)
     rows = amx * tileRows;
-  if (!row || row->fixed()) // known now: a case that never runs is not built
-    isAlone = !row || *row->fixed() <= plan["alone"] ? Internal::const_true() : Internal::const_false();
-  else
-    isAlone = plan["alone"] ? b.extent(row->size) <= plan["alone"] : Internal::const_false();
+  auto upTo = [&](int64_t most) { // known now: a case that never runs is not built
+    return !most                  ? Internal::const_false()
+           : !row || row->fixed() ? (!row || *row->fixed() <= most ? Internal::const_true() : Internal::const_false())
+                                  : b.extent(row->size) <= static_cast<int32_t>(most);
+  };
+  isAlone = !row ? Internal::const_true() : upTo(plan["alone"]);
+  isFew = Internal::is_const_one(isAlone) || few <= plan["alone"] ? Internal::const_false() : upTo(few);
 }
 
 /// Where the other dimensions stand, and the row.
@@ -151,9 +157,9 @@ PackedContraction::Sums PackedContraction::codedSums(const std::string &name, co
   return sums;
 }
 
-/// `single`: each row by itself. Returns the loop over tasks.
-template <typename Loops>
-Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single) {
+/// Returns the loop over tasks.
+template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows of) {
+  const bool single = of == Rows::Alone, many = of == Rows::Many;
   Var o = KernelBuilder::var(column->name), outer("co"), inner("ci"), beside("ct"), blockOuter("rb"), blockInner("rt"),
       within("ri");
   std::vector<VarOrRVar> order = {inner}, around;
@@ -163,6 +169,9 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
     order.push_back(beside);
     if (row)
       order.push_back(KernelBuilder::var(row->name));
+  } else if (!many) {
+    out.split(KernelBuilder::var(row->name), fewTiles, within, together, TailStrategy::GuardWithIf);
+    order.insert(order.end(), {within, fewTiles});
   } else {
     Var tiles("rows");
     out.split(KernelBuilder::var(row->name), tiles, within, rows, TailStrategy::GuardWithIf);
@@ -177,28 +186,28 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
     around.push_back(KernelBuilder::var(dim->name));
   order.insert(order.end(), around.begin(), around.end());
-  if (!single)
+  if (many)
     order.push_back(blockOuter);
   order.push_back(outer);
   out.reorder(order);
   Var task = outer;
-  if (!single) {
+  if (many) {
     task = Var("task");
     out.fuse(blockOuter, outer, task);
   }
-  bool few = column->fixed() && *column->fixed() / tile < fewTiles;
-  if (few && row) // too few tasks along rows and columns alone
+  bool fewTasks = column->fixed() && *column->fixed() / tile < mostTasks;
+  if (fewTasks && row) // too few tasks along rows and columns alone
     for (const VarOrRVar &v : around) {
       Var next(task.name() + "_");
       out.fuse(v, task, next);
       task = next;
     }
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
-  const bool stored = !single && tiles.byTiles &&
+  const bool stored = many && tiles.byTiles &&
                       (!tiles.ofGroup.defined() || totals.defined()); // sums that are no registers' are read in a loop
   if (!stored)
     out.unroll(single ? beside : within);
-  if (!single && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
+  if (many && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
     out.never_partition(blockInner, task);
   return task;
 }
@@ -292,19 +301,27 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
 void PackedContraction::schedule(Stage &target) {
   Func out = target.func;
   std::vector<Dim> outside = aroundOf(target.dims);
-  if (singles.func.defined()) {
-    if (tiles.func.defined())
-      scheduleLoops(out.specialize(isAlone), outside, true);
+  auto loopsOf = [&](Rows of, const Expr &condition) {
+    if (Internal::is_const_one(condition))
+      scheduleLoops(out, outside, of);
     else
-      scheduleLoops(out, outside, true);
+      scheduleLoops(out.specialize(condition), outside, of);
+  };
+  if (singles.func.defined()) {
+    loopsOf(Rows::Alone, isAlone);
     Var level = row               ? KernelBuilder::var(row->name)
                 : outside.empty() ? Var("co")
                                   : KernelBuilder::var(outside.back().name);
     scheduleSums(singles, LoopLevel(out, level), outside, 1, side);
     b.fetchAhead(singles.func, tableOf(w), ahead);
   }
+  if (fews.func.defined()) {
+    loopsOf(Rows::Few, isFew);
+    scheduleSums(fews, LoopLevel(out, fewTiles), outside, together, 1);
+    b.fetchAhead(fews.func, tableOf(w), ahead);
+  }
   if (tiles.func.defined()) {
-    Var task = scheduleLoops(out, outside, false);
+    Var task = scheduleLoops(out, outside, Rows::Many);
     if (totals.defined()) {
       const LoopLevel level = levelOf(task, outside, out);
       LoopLevel ofSums = tiles.byTiles ? scheduleTiledTotals(level) : scheduleTotals(totals, parts, level, 1);
@@ -329,7 +346,9 @@ void PackedContraction::define() {
   if (!Internal::is_const_zero(isAlone))
     singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
-  if (!Internal::is_const_one(isAlone))
+  if (!Internal::is_const_zero(isFew))
+    fews = bits ? codedSums("few", last) : sumsOf("few", last);
+  if (!Internal::is_const_one(isAlone) && !Internal::is_const_one(isFew))
     tiles = amx && bits                                      ? tiledCodes()
             : amx                                            ? tiledPairs()
             : integers                                       ? integerSums("sums", last)
@@ -339,9 +358,16 @@ void PackedContraction::define() {
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());
-        return !self.singles.func.defined() ? Expr(self.many()(ofMany))
-               : !self.tiles.func.defined() ? Expr(self.singles.func(call))
-                                            : select(self.isAlone, self.singles.func(call), self.many()(ofMany));
+        Expr value;
+        auto choose = [&](const Sums &sums, const Expr &condition) {
+          if (sums.func.defined())
+            value = value.defined() ? select(condition, sums.func(call), value) : Expr(sums.func(call));
+        };
+        if (self.tiles.func.defined())
+          value = self.many()(ofMany);
+        choose(self.fews, self.isFew);
+        choose(self.singles, self.isAlone);
+        return value;
       },
       [self = *this](Stage &out) mutable { self.schedule(out); });
 }

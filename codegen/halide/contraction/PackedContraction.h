@@ -66,7 +66,8 @@ private:
   /// Where a strip stands beside its column and depth: its own variables, and a call from `index`; the tile comes last.
   std::pair<std::vector<Var>, std::vector<Expr>> besideStrip(const Index &index) const;
   void schedule(Stage &target);
-  template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
+  enum class Rows { Alone, Few, Many };
+  template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows rows);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
@@ -76,11 +77,12 @@ private:
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
 
-  int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
-  int side;             ///< tiles of columns that a single row is multiplied with at a time
-  int ahead;            ///< bytes ahead of what such a row reads that columns are fetched
-  int amx;              ///< AMX's tiles of rows at a time; 0: none
-  Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
+  int unroll, mostTasks; ///< with fewer tiles of columns, other dimensions are tasks too
+  int side;              ///< tiles of columns that a single row is multiplied with at a time
+  int few, together;     ///< up to so many rows are multiplied with columns as they are stored, so many at a time
+  int ahead;             ///< bytes ahead of what such a row reads that columns are fetched
+  int amx;               ///< AMX's tiles of rows at a time; 0: none
+  Expr isAlone, isFew;   ///< whether rows are so few
   Func
       strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these
   Func stripScale, stripMinimum; ///< of the runs of such bytes
@@ -89,7 +91,9 @@ private:
   Func copied;                   ///< for AMX: pieces of rows that are not stored in bf16; else undefined
   Func rowSums;                  ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;
-  Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
+  static inline const Var fewTiles{"ft"};
+  Sums tiles, fews,
+      singles; ///< of a tile of rows and columns in registers; of a few; of one. Undefined where they never run
 };
 
 } // namespace quern::codegen
