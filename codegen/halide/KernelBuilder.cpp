@@ -44,19 +44,20 @@ const PlanPart &KernelBuilder::part(const std::string &family) const {
   throw std::logic_error("a plan without a part '" + family + "'");
 }
 
-Expr KernelBuilder::extent(const ir::Size &size) const {
+Expr KernelBuilder::extent(const ir::Size &size, bool wide) const {
+  const Type type = Int(wide ? 64 : 32);
   Expr sum;
   for (const auto &[monomial, coefficient] : size.getTerms()) {
     Expr product;
     for (const std::string &symbol : monomial) {
-      Expr factor = symbols.at(symbol);
+      Expr factor = cast(type, symbols.at(symbol));
       product = product.defined() ? product * factor : factor;
     }
-    Expr number = static_cast<int32_t>(coefficient);
+    Expr number = Internal::make_const(type, coefficient);
     Expr term = !product.defined() ? number : coefficient == 1 ? product : product * number;
     sum = sum.defined() ? sum + term : term;
   }
-  return sum.defined() ? sum : Expr(0);
+  return sum.defined() ? sum : Internal::make_zero(type);
 }
 
 Var KernelBuilder::var(const std::string &dim) {

@@ -81,7 +81,9 @@ public:
   // Values
   Expr at(int node, const Index &index);
   Expr real(int node, const Index &index);
-  Expr extent(const ir::Size &size) const;
+  /// `wide`: in 64 bits. Of two conditions that ask for one product of lengths, Halide lifts the product out, and then sees conditions
+  /// that depend on the loops.
+  Expr extent(const ir::Size &size, bool wide = false) const;
   static Var var(const std::string &dim);
   static Index varsOf(const std::vector<Dim> &dims);
   static std::vector<Expr> call(const std::vector<Dim> &dims, const Index &index);

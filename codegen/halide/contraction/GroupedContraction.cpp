@@ -142,15 +142,14 @@ void GroupedContraction::schedule(Stage &target) {
 GroupedContraction::GroupedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : RoutedPairs(builder, std::move(pattern), plan), plan(plan), unroll(plan["unroll"]) {}
 
-/// Whether an expert has few pairs, on average: the run knows. In 64 bits: Halide would lift the product of lengths that the count
-/// of slots is made of out of both, and then see a condition that depends on the loops.
+/// Whether an expert has few pairs, on average: the run knows.
 Expr GroupedContraction::fewPairs(const Dim &among) const {
   if (!plan["amx"])
     return Internal::const_true();
   Expr count = cast<int64_t>(1);
   for (const Dim &pair : pairs)
-    count = count * cast<int64_t>(b.extent(pair.size));
-  return Internal::simplify(count <= cast<int64_t>(b.extent(among.size)) * static_cast<int32_t>(plan["few"]));
+    count = count * b.extent(pair.size, true);
+  return Internal::simplify(count <= b.extent(among.size, true) * static_cast<int32_t>(plan["few"]));
 }
 
 Expr GroupedContraction::sumAt(const Index &position) const {

@@ -37,13 +37,14 @@ PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern 
       partDepth(plan["depth"]) {
   if (amx)
     rows = amx * tileRows;
-  auto upTo = [&](int64_t most) { // known now: a case that never runs is not built
-    return !most                  ? Internal::const_false()
-           : !row || row->fixed() ? (!row || *row->fixed() <= most ? Internal::const_true() : Internal::const_false())
-                                  : b.extent(row->size) <= static_cast<int32_t>(most);
+  auto upTo = [&](int64_t most, bool wide) { // known now: a case that never runs is not built
+    if (!most || !row || row->fixed())
+      return !row || (most && *row->fixed() <= most) ? Internal::const_true() : Internal::const_false();
+    Expr length = b.extent(row->size, wide);
+    return length <= Internal::make_const(length.type(), most);
   };
-  isAlone = !row ? Internal::const_true() : upTo(plan["alone"]);
-  isFew = Internal::is_const_one(isAlone) || few <= plan["alone"] ? Internal::const_false() : upTo(few);
+  isAlone = upTo(plan["alone"], false);
+  isFew = Internal::is_const_one(isAlone) || few <= plan["alone"] ? Internal::const_false() : upTo(few, true);
 }
 
 /// Where the other dimensions stand, and the row.
