@@ -100,6 +100,20 @@ TEST(BF16, Rows) { // a norm of what is kept narrow, its result narrow too
   checkKernel(s.finish("sums"), rows, 1e-5);
 }
 
+/// Rows of a batch, whose number is a product of lengths: alone, a few together, and many.
+TEST(BF16, FewRowsOfABatch) {
+  const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 1}}, {{"B", 1}, {"T", 4}},
+                                        {{"B", 7}, {"T", 1}}, {{"B", 2}, {"T", 4}}, {{"B", 3}, {"T", 4}}};
+  Dim rows = dim("M", Size::symbol("B") * Size::symbol("T")), i = dim("I", 160), o = dim("O", 200);
+  for (bool apart : {false, true}) { // what is computed from the product fits no tile of it
+    Maker g;
+    int x = g.argument(Storage::F32, {rows, i}), w = g.weight({o, i}, 32, Storage::BF16);
+    int y = g.contract(x, g.widen(w), {"I"});
+    g.yield(apart ? g.softmax(y, {"O"}) : y);
+    checkKernel(g.finish("few"), lengths, 1e-5);
+  }
+}
+
 /// Products as forward and backward passes have them: weights stored either way, sums over the rows.
 TEST(BF16, Products) {
   struct Form {
