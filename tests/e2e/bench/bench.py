@@ -3,6 +3,8 @@
 Random weights at public shapes, two threads, f32, medians of five rounds, in which the rows alternate, so that a machine that changes its pace changes
 it for all. Limits are what registers and memory do, measured by the same process right before and after. About ten minutes on two cores.
 
+--tuned SECONDS adds programs that `quern tune` has searched plans for so long, in turns with the others.
+
 llama.cpp stands beside decode where `./dev bench precisions --install` built it; oneDNN beside contractions after `--install`, which fetches its package
 from PyPI (39 MB) into build/onednn."""
 import argparse
@@ -50,6 +52,18 @@ class Bench:
         run(QUERN, "compile", EXAMPLES / f"{spec}.quern", "--config", path, *words, "-o", self.folder / name, cache=cache or self.folder / "cache")
         return time.monotonic() - start
 
+    def compile_both(self, name, spec, config, *words, tune=()):
+        """Programs by the suffix of their figures: of default plans and, with --tuned, of those that a search finds."""
+        self.compile(name, spec, config, *words)
+        programs = {"": self.folder / name}
+        if self.options.tuned:
+            database = ["--database", self.folder / f"{name}.sqlite"]
+            run(QUERN, "tune", EXAMPLES / f"{spec}.quern", "--config", self.folder / f"{name}.json", *words, *tune, "--budget", self.options.tuned, *self.threads, *database,
+                cache=self.folder / "cache", timeout=None)
+            self.compile(f"{name}-tuned", spec, config, *words, *database)
+            programs[", tuned"] = self.folder / f"{name}-tuned"
+        return programs
+
     # ---- rows: prepare once, then measure in rounds
 
     def kernels(self):
@@ -71,7 +85,7 @@ class Bench:
         from tests.e2e.bench.bench_precisions import PLACE, SIZES, write_model
         tool, weights = PLACE / "build/bin/llama-bench", []
         name = f"llama{size}"
-        self.compile(name, "llama", SIZES[size])
+        programs = self.compile_both(name, "llama", SIZES[size])
         model = self.folder / f"{size}.gguf"
         if tool.exists():
             write_model(model, SIZES[size])
@@ -79,10 +93,11 @@ class Bench:
             weights = ["--weights", self.folder / f"{name}-packed"]
 
         def measure():
-            result = json.loads(run(self.folder / name, "bench", "-p", 512, "-n", 64, "-r", 2 if size == "110m" else 1, *weights, *self.threads, "--json").out)
-            for phase in ("prefill", "decode"):
-                one = result[phase]
-                self.add(f"{phase}, Llama {size}", value=one["achieved"], limit=one["limit"]["value"], unit=one["limit"]["unit"], rate=one["tokens_per_s"])
+            for suffix, program in programs.items():
+                result = json.loads(run(program, "bench", "-p", 512, "-n", 64, "-r", 2 if size == "110m" else 1, *weights, *self.threads, "--json").out)
+                for phase in ("prefill", "decode"):
+                    one = result[phase]
+                    self.add(f"{phase}, Llama {size}{suffix}", value=one["achieved"], limit=one["limit"]["value"], unit=one["limit"]["unit"], rate=one["tokens_per_s"])
             if tool.exists():
                 for phase, words in (("prefill", ("-p", 512, "-n", 0)), ("decode", ("-p", 0, "-n", 64, "-d", 512))):
                     command = [tool, "-m", model, *map(str, words), "-t", str(self.options.threads), "-r", "1", "-o", "json"]
@@ -91,12 +106,14 @@ class Bench:
         return measure
 
     def train(self):
-        self.compile("gpt2-train", "gpt2", GPT2, "--train")
+        programs = self.compile_both("gpt2-train", "gpt2", GPT2, "--train", tune=["--batch", 4, "-p", 64])
 
         def measure():
-            one = json.loads(run(self.folder / "gpt2-train", "bench", "--train", "--batch", 4, "-p", 64, *self.threads, "--json").out)
-            self.add("training step, GPT-2 124M, 4 x 64", value=one["step_ratio"] * one["limit_gflops"], limit=one["limit_gflops"], unit="GFLOP/s", rate=one["step_tokens_per_s"])
-            self.add("of it the gradient", value=one["achieved_gflops"], limit=one["limit_gflops"], unit="GFLOP/s", rate=one["tokens"] / one["seconds"])
+            for suffix, program in programs.items():
+                one = json.loads(run(program, "bench", "--train", "--batch", 4, "-p", 64, *self.threads, "--json").out)
+                limit = one["limit_gflops"]
+                self.add(f"training step, GPT-2 124M, 4 x 64{suffix}", value=one["step_ratio"] * limit, limit=limit, unit="GFLOP/s", rate=one["step_tokens_per_s"])
+                self.add(f"of it the gradient{suffix}", value=one["achieved_gflops"], limit=limit, unit="GFLOP/s", rate=one["tokens"] / one["seconds"])
         return measure
 
     def start(self):
@@ -165,6 +182,7 @@ def main():
     parser.add_argument("--rows", default=",".join(ROWS), help=f"which ({', '.join(f'{name}: {what}' for name, what in ROWS.items())})")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tuned", type=int, default=0, metavar="SECONDS", help="tune the Llamas and the training step for so long each, and add what these programs reach")
     parser.add_argument("--json", action="store_true", help="all that was measured")
     options = parser.parse_args()
     rows = options.rows.split(",")
