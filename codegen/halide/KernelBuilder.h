@@ -146,7 +146,7 @@ public:
   bool integers = false;                               ///< whether products of integers are made
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
-  std::vector<FetchedAhead> fetchedAhead;              ///< columns of a packed weight
+  std::vector<FetchedAhead> fetchedAhead;              ///< lines of memory that single rows read
 
 private:
   // Arguments and results (KernelBuilder.cpp)

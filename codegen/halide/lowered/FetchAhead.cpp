@@ -3,6 +3,7 @@
 #include "codegen/halide/lowered/FetchAhead.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 using namespace Halide;
@@ -126,13 +127,16 @@ private:
 
   /// For the lines of a read that nobody asked for in this iteration.
   void ask(const FetchedAhead &one, const Reads::Read &read, std::vector<Stmt> &all) {
-    auto distance = [&](const Run &run) {
-      return run.buffer == one.buffer ? as_const_int(simplify(read.full - run.first)) : std::nullopt;
-    };
-    auto run = std::find_if(runs.begin(), runs.end(), [&](const Run &known) { return distance(known).has_value(); });
+    int64_t first = 0; // of the read, from the run's first
+    auto run = std::find_if(runs.begin(), runs.end(), [&](const Run &known) {
+      if (known.buffer != one.buffer)
+        return false;
+      std::optional<int64_t> distance = as_const_int(simplify(read.full - known.first));
+      first = distance.value_or(0);
+      return distance.has_value();
+    });
     if (run == runs.end())
       run = runs.insert(runs.end(), Run{one.buffer, read.full, {}});
-    const int64_t first = *distance(*run);
     for (int64_t line = lineOf(first); line <= lineOf(first + read.bytes - 1); ++line)
       if (run->lines.insert(line).second)
         all.push_back(request(one.buffer, read.at + make_const(Int(64), line * lineBytes - first + one.bytes)));
