@@ -1,11 +1,13 @@
 """What measure.sh runs: takes a build, or what one compiled. Gives results.json, results.txt, and status 1 where a step failed."""
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -13,6 +15,9 @@ from tests.e2e.harness import BUILD, read_safetensors, relative_error, write_saf
 from tests.e2e.models.models_test import INPUTS  # noqa: E402
 from tests.e2e.training import gradients_test  # noqa: E402
 from tests.gpu.programs import GPT2, SMALL_GPT2, Programs, ahead  # noqa: E402
+
+# The device's work is not timed in steps of correctness: they run side by side.
+SIDE_BY_SIDE = min(8, os.cpu_count() or 1)
 
 # What is wanted of an H100 (issue 15, docs/design/gpu.md): the step, its number, at least. `bench` gives a ratio to what the same run measured.
 WANTED = (("product 8192", "tflops", 600), ("product 8192, tuned", "of_pytorch", 0.95), ("decode 1B", "ratio", 0.68), ("decode 1B, dependent", "ratio", 0.80),
@@ -42,6 +47,15 @@ class Run:
 
     def step(self, name, code):
         """A result, whatever happens: what fails is written down, and the next step runs."""
+        self.add(self.result(name, code))
+
+    def side_by_side(self, steps):
+        with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            for one in pool.map(lambda step: self.result(*step), steps):
+                self.add(one)
+
+    @staticmethod
+    def result(name, code):
         begin = time.monotonic()
         try:
             result = {"status": "ok", **code()}
@@ -49,8 +63,11 @@ class Run:
             result = {"status": "timeout", "why": str(error)[:300]}
         except Exception as error:  # noqa: BLE001: all of it goes into the report
             result = {"status": "failed", "why": f"{type(error).__name__}: {error}"[:1000]}
-        self.steps.append({"step": name, "took_s": round(time.monotonic() - begin, 1), **result})
-        print(json.dumps(self.steps[-1]), flush=True)
+        return {"step": name, "took_s": round(time.monotonic() - begin, 1), **result}
+
+    def add(self, result):
+        self.steps.append(result)
+        print(json.dumps(result), flush=True)
         self.write()
 
     def found(self, step, key):
@@ -75,10 +92,11 @@ class Run:
         return {"gpu": text}
 
     def call(self, command, weights, inputs, **variables):
-        given, got = self.out / "in.safetensors", self.out / "out.safetensors"
-        write_safetensors(given, inputs)
-        self.command([*command, "--weights", weights, "--input", given, "--output", got], 300, **variables)
-        return read_safetensors(got)
+        with tempfile.TemporaryDirectory(dir=self.out) as scratch:
+            given, got = pathlib.Path(scratch) / "in.safetensors", pathlib.Path(scratch) / "out.safetensors"
+            write_safetensors(given, inputs)
+            self.command([*command, "--weights", weights, "--input", given, "--output", got], 300, **variables)
+            return read_safetensors(got)
 
     def evaluated(self, program, fixture, *before, **variables):
         """A model's logits, PyTorch's, and which of them count."""
@@ -158,7 +176,8 @@ class Run:
     def tuned_product(self):
         """By the best of the plans in the bundle: its gain was measured beside the default plan."""
         plans = self.out / "product.plans"
-        self.command([self.programs["product-tune"], "tune", "--budget", self.sized(1, 240), "--seconds", self.sized(0.01, 3), "--output", plans], 420)
+        budget = 6 * self.arguments.minutes
+        self.command([self.programs["product-tune"], "tune", "--budget", self.sized(1, budget), "--seconds", self.sized(0.01, 3), "--output", plans], budget + 180)
         found = [line.split("|") for line in plans.read_text().splitlines() if line.strip() and not line.startswith("#")]
         gains = {fields[6].strip(): {"gain": float(fields[4]), "plan": fields[5].strip()} for fields in found}
         untuned = self.found("product 8192", "tflops") or 0
@@ -179,6 +198,13 @@ class Run:
         step = next(kind for kind in kinds if kind["lengths"]["T"] == 1)["kernels"]
         largest = max(step, key=lambda one: one["gb_s"] * one["us"])
         return {"largest": largest["title"], "largest_of_read_probe": largest["of_read_probe"], "kernels": step[:12]}
+
+    def prefill(self):
+        length = self.sized(24, 4096)
+        one = self.bench("decode", "-p", length, "-n", 1, "-r", self.sized(1, 5))["prefill"]
+        kinds = self.profiled("decode", "prefill", "-p", length, "-n", 1, "-r", 1)
+        kernels = next(kind for kind in kinds if kind["lengths"]["T"] == length)["kernels"]
+        return {"tokens_per_s": one["tokens_per_s"], "tflops": one["achieved"], "limit": one["limit"]["value"], "ratio": one["ratio"], "kernels": kernels[:12]}
 
     def attention(self):
         length, heads, size = self.sized(24, 8192), self.sized(2, 16), self.sized(16, 128)
@@ -208,16 +234,15 @@ class Run:
 
     def measure(self):
         self.step("machine", self.machine)
-        for fixture in json.loads(self.programs["goldens.json"].read_text()):
-            self.step(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture))
-        self.step("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80"))
-        self.step("llama in bf16, beside 8.0", self.beside_older)
-        self.step("gradients gpt2", self.gradients)
+        steps = [(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture)) for fixture in json.loads(self.programs["goldens.json"].read_text())]
+        steps += [("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80")),
+                  ("llama in bf16, beside 8.0", self.beside_older), ("gradients gpt2", self.gradients)]
         if sanitizer := shutil.which("compute-sanitizer"):
             checked = (sanitizer, "--error-exitcode", "9")
-            self.step("compute-sanitizer llama", lambda: self.golden("llama", *checked))
-            self.step("compute-sanitizer llama, bf16", lambda: {"error": relative_error(*self.evaluated("rounded-llama", "llama", *checked))})
-            self.step("compute-sanitizer gradients", lambda: self.gradients(*checked))
+            steps += [("compute-sanitizer llama", lambda: self.golden("llama", *checked)),
+                      ("compute-sanitizer llama, bf16", lambda: {"error": relative_error(*self.evaluated("rounded-llama", "llama", *checked))}),
+                      ("compute-sanitizer gradients", lambda: self.gradients(*checked))]
+        self.side_by_side(steps)
         self.step("product 8192", self.product)
         self.step("product 8192, capability 8.0", lambda: self.product(QUERN_CUDA_CAPABILITY="80"))
         self.step("product 8192, tuned", self.tuned_product)
@@ -226,6 +251,7 @@ class Run:
         for steps in ahead(self.quick):
             self.step(f"decode 1B, dependent, ahead {steps}", lambda steps=steps: self.decode(f"decode-ahead-{steps}", QUERN_CUDA_DEPENDENT="1"))
         self.step("decode 1B, f32", lambda: self.decode("decode-f32", 64))
+        self.step("prefill 1B", self.prefill)
         self.step("decode 1B, by kernels", self.decode_kernels)
         self.step("attention 8k", self.attention)
         self.step("training GPT-2", self.training)
