@@ -105,6 +105,14 @@ private:
                              b.CreateAdd(from, b.getInt64(uint64_t(i * lines.step / 16))), false, totals);
     commit();
   }
+  /// What was written before stands before the products.
+  void fence(Numbers &sums, Numbers &left) {
+    Numbers all = sums;
+    all.insert(all.end(), left.begin(), left.end());
+    all = inPlace("wgmma.fence.sync.aligned;", {}, all);
+    std::copy(all.begin(), all.begin() + ptrdiff_t(sums.size()), sums.begin());
+    std::copy(all.begin() + ptrdiff_t(sums.size()), all.end(), left.begin());
+  }
   void commit() { does("wgmma.commit_group.sync.aligned;"); }
   Numbers totals() { return {acc.begin(), acc.begin() + ptrdiff_t(mostAt)}; }
   void put(const Numbers &totals) { std::copy(totals.begin(), totals.end(), acc.begin()); }
@@ -137,31 +145,27 @@ private:
       llvm::Value *before = acc[slotAt], *parityBefore = acc[slotAt + 1], *now = before, *parityNow = parityBefore;
       advance(now, parityNow, a.stages);
       await(barrierOf(KeysFull, now), parityNow);
-      Numbers left(acc.begin() + ptrdiff_t(weightsAt), acc.begin() + ptrdiff_t(slotAt)), sums = totals(), all = sums;
-      all.insert(all.end(), left.begin(), left.end());
-      all = inPlace("wgmma.fence.sync.aligned;", {}, all); // what was written before stands before it
-      std::copy(all.begin(), all.begin() + ptrdiff_t(sums.size()), sums.begin());
-      std::copy(all.begin() + ptrdiff_t(sums.size()), all.end(), left.begin());
+      Numbers left(acc.begin() + ptrdiff_t(weightsAt), acc.begin() + ptrdiff_t(slotAt)), sums = totals();
+      does("wgmma.fence.sync.aligned;");
       Numbers made = products(now);
       await(barrierOf(ValuesFull, before), parityBefore);
+      fence(sums, left);
       addWeighted(sums, left, before);
       made = inPlace("wgmma.wait_group.sync.aligned 1;", {}, made);
       arrive(barrierOf(KeysEmpty, now));
       made = scoresOf({made}, add(begin, mul(tile, a.keysTogether)));
-      Numbers keeps = soften(made), next = asFactor(made), reads = left;
-      reads.insert(reads.end(), next.begin(), next.end()); // these are made while the products go on
+      Numbers keeps = soften(made), reads = left;
+      reads.insert(reads.end(), made.begin(), made.end()); // these are made while the products go on
       put(inPlace("wgmma.wait_group.sync.aligned 0;", reads, sums));
       arrive(barrierOf(ValuesEmpty, before));
       rescale(keeps);
+      Numbers next = asFactor(made); // a register of a left factor is written when no product goes on
       std::copy(next.begin(), next.end(), acc.begin() + ptrdiff_t(weightsAt));
       acc[slotAt] = now, acc[slotAt + 1] = parityNow;
     });
-    Numbers left(acc.begin() + ptrdiff_t(weightsAt), acc.begin() + ptrdiff_t(slotAt)), sums = totals(), all = sums;
+    Numbers left(acc.begin() + ptrdiff_t(weightsAt), acc.begin() + ptrdiff_t(slotAt)), sums = totals();
     await(barrierOf(ValuesFull, acc[slotAt]), acc[slotAt + 1]);
-    all.insert(all.end(), left.begin(), left.end());
-    all = inPlace("wgmma.fence.sync.aligned;", {}, all);
-    std::copy(all.begin(), all.begin() + ptrdiff_t(sums.size()), sums.begin());
-    std::copy(all.begin() + ptrdiff_t(sums.size()), all.end(), left.begin());
+    fence(sums, left);
     addWeighted(sums, left, acc[slotAt]);
     put(inPlace("wgmma.wait_group.sync.aligned 0;", left, sums));
     finish();
