@@ -152,7 +152,8 @@ private:
     if (a.to >= 0)
       out << "      keys to " << name(a.to) << "\n";
     if (a.score >= 0)
-      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << " times " << a.scale << "\n      of a row that sees all keys " << name(a.whole) << "\n";
+      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << " times "
+          << a.scale << "\n      of a row that sees all keys " << name(a.whole) << "\n";
     for (const Attend::Total &total : a.totals) {
       held("v", total.v);
       if (total.weights >= 0)

@@ -100,8 +100,9 @@ private:
       fail("a factor of attention that tensor cores cannot read");
   }
   void groups(const Attend &a) {
-    if (a.dots.size() != 1 || a.score < 0 || !a.copies() || a.dots[0].q.pieces > 1 || a.totals[0].pieces > 1 || a.split ||
-        a.rows != groupRows * a.groups || a.warps != 4 * a.groups || a.keysTogether > 256 || a.totals[0].v.padded() > 256)
+    if (a.dots.size() != 1 || a.score < 0 || !a.copies() || a.dots[0].q.pieces > 1 || a.totals[0].pieces > 1 ||
+        a.split || a.rows != groupRows * a.groups || a.warps != 4 * a.groups || a.keysTogether > 256 ||
+        a.totals[0].v.padded() > 256)
       return fail("an attention that warp groups do not compute");
     const Operand &k = *a.dots[0].k.copied, &v = *a.totals[0].v.copied;
     tensor(k, a.keysTogether, k.tensor.width);

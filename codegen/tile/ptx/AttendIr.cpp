@@ -31,7 +31,8 @@ llvm::Value *AttendIr::weight(llvm::Value *score, llvm::Value *shift) {
   llvm::Value *factor = real(a.scale * 1.44269504088896340736);
   if (a.dots[0].q.pieces > 1 || a.totals[0].pieces > 1)
     return power(b.CreateFMul(b.CreateFSub(score, shift), factor));
-  return power(b.CreateIntrinsic(Intrinsic::fma, {b.getFloatTy()}, {score, factor, b.CreateFNeg(b.CreateFMul(shift, factor))}));
+  return power(
+      b.CreateIntrinsic(Intrinsic::fma, {b.getFloatTy()}, {score, factor, b.CreateFNeg(b.CreateFMul(shift, factor))}));
 }
 
 /// Of scores, which a row may have none of: then they are as if from 0.
@@ -159,13 +160,14 @@ AttendIr::Numbers AttendIr::evaluated(int value, const std::vector<Numbers> &dot
 }
 
 AttendIr::Numbers AttendIr::scoresOf(const std::vector<Numbers> &dots, llvm::Value *k0) {
-  llvm::Value *isWhole = b.CreateAnd(b.CreateICmpSLE(add(k0, a.keysTogether), wholeEnd), b.CreateICmpSGE(k0, wholeFrom));
+  llvm::Value *isWhole =
+      b.CreateAnd(b.CreateICmpSLE(add(k0, a.keysTogether), wholeEnd), b.CreateICmpSGE(k0, wholeFrom));
   auto whole = [&] {
     Numbers made(dots[0].size());
     for (size_t at = 0; at < made.size(); ++at) {
       size_t block = at / size_t(a.keysTogether / 2), in = at % size_t(a.keysTogether / 2);
-      stand(ownRow[2 * block + in % 4 / 2], add(add(k0, mul(rest(lane, 4), 2)), int64_t(8 * (in / 4) + in % 2)), group[2],
-            number(0));
+      stand(ownRow[2 * block + in % 4 / 2], add(add(k0, mul(rest(lane, 4), 2)), int64_t(8 * (in / 4) + in % 2)),
+            group[2], number(0));
       sums.clear();
       for (const Numbers &dot : dots)
         sums.push_back(dot[at]);

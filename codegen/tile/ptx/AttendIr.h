@@ -16,9 +16,9 @@ protected:
   int ownRows, blocks; ///< of a warp; of 16 rows
   bool softmax;
   llvm::Value *row0 = nullptr, *rows = nullptr, *keys = nullptr, *end = nullptr;
-  llvm::Value *warpRow = nullptr;                          ///< the warp's first, of the block's
-  llvm::Value *wholeFrom = nullptr, *wholeEnd = nullptr;   ///< keys that all rows see
-  std::vector<size_t> totalAt;                             ///< where a total's sums are in `acc`
+  llvm::Value *warpRow = nullptr;                        ///< the warp's first, of the block's
+  llvm::Value *wholeFrom = nullptr, *wholeEnd = nullptr; ///< keys that all rows see
+  std::vector<size_t> totalAt;                           ///< where a total's sums are in `acc`
   /// [total][block][8 columns][4], then of a softmax for each block and half the largest score, which lacks its scale, and
   /// the sum.
   Numbers acc;
@@ -57,9 +57,7 @@ private:
   llvm::Value *power(llvm::Value *x);
   llvm::Value *weight(llvm::Value *score, llvm::Value *shift);
   llvm::Value *shiftOf(llvm::Value *top);
-  llvm::Value *larger(llvm::Value *x, llvm::Value *y) {
-    return b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, x, y);
-  }
+  llvm::Value *larger(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, x, y); }
   llvm::Value *across(llvm::Value *x, bool isMost);
   llvm::Value *within(int value, llvm::Value *row, int64_t more);
   void hoist();

@@ -90,8 +90,8 @@ private:
     Numbers made;
     for (int64_t i = 0; i < k.padded() / 16; ++i) {
       int64_t bytes = i / each * boxBytes(k) + i % each * lines.step;
-      made = multiplyGroup(a.keysTogether, four(rowWords, size_t(i)), b.CreateAdd(from, b.getInt64(uint64_t(bytes / 16))),
-                           true, made);
+      made = multiplyGroup(a.keysTogether, four(rowWords, size_t(i)),
+                           b.CreateAdd(from, b.getInt64(uint64_t(bytes / 16))), true, made);
     }
     commit();
     return made;
@@ -185,8 +185,8 @@ private:
     });
     barrier();
     begin = place();
-    tiles = KernelIr::most(divide(add(KernelIr::most(b.CreateSub(end, begin), number(0)), a.keysTogether - 1), a.keysTogether),
-                 number(1));
+    tiles = KernelIr::most(
+        divide(add(KernelIr::most(b.CreateSub(end, begin), number(0)), a.keysTogether - 1), a.keysTogether), number(1));
     llvm::Value *produces = b.CreateICmpEQ(which, number(0));
     when(produces, [&] { produce(); });
     when(b.CreateNot(produces), [&] {

@@ -28,15 +28,14 @@ void check(const KernelGraph &graph, const tile::Numbers &numbers, const std::ve
   tile::checkVariants(graph, numbers, lengths, 1e-2, "wide " + std::to_string(numbers.attend.wide), random);
 }
 
-const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"past", 0}},
-                                      {{"B", 2}, {"T", 5}, {"past", 76}},
-                                      {{"B", 1}, {"T", 90}, {"past", 40}}};
+const std::vector<Lengths> lengths = {
+    {{"B", 1}, {"T", 1}, {"past", 0}}, {{"B", 2}, {"T", 5}, {"past", 76}}, {{"B", 1}, {"T", 90}, {"past", 40}}};
 
 } // namespace
 
 TEST(AttendGroups, EveryLineOfKeysAndValues) {
-  for (auto [depth, columns] : std::vector<std::pair<int64_t, int64_t>>{
-           {64, 64}, {128, 128}, {16, 40}, {24, 16}, {80, 96}, {8, 8}, {192, 128}})
+  for (auto [depth, columns] :
+       std::vector<std::pair<int64_t, int64_t>>{{64, 64}, {128, 128}, {16, 40}, {24, 16}, {80, 96}, {8, 8}, {192, 128}})
     for (int wide : {16, 48}) {
       SCOPED_TRACE(depth);
       Attention g(Storage::BF16, 2, 3, depth, columns);
@@ -66,8 +65,9 @@ TEST(AttendGroups, Masks) {
     check(g.with(g.where(mask, g.score, g.constant(-INFINITY))), numbersOf(1, 16, 2), lengths);
   }
   { // padding is no bound: it is evaluated for every key
-    Attention g(Storage::BF16, 2, 1, 16, 8,
-                {{Storage::U8, {dim("B"), dim("S", length)}}, {Storage::F32, {dim("G", 2), dim("T"), dim("S", length)}}});
+    Attention g(
+        Storage::BF16, 2, 1, 16, 8,
+        {{Storage::U8, {dim("B"), dim("S", length)}}, {Storage::F32, {dim("G", 2), dim("T"), dim("S", length)}}});
     int biased = g.elementwise(Op::Add, {g.score, g.extra[1]});
     int mask = g.elementwise(Op::And, {g.causal(), g.extra[0]});
     check(g.with(g.where(mask, biased, g.constant(-INFINITY))), numbersOf(1, 32, 2), lengths);
@@ -93,15 +93,15 @@ TEST(AttendGroups, WhatNeedNotBeComputed) {
   ASSERT_EQ(tile::divide(g.with(g.masked(g.score)), numbersOf(2, 32, 2), program), std::nullopt);
   const tile::Attend &attend = program.variants[0].stages[0].attend;
   EXPECT_EQ(attend.whole, program.values.sum(0)) << tile::text(program);
-  EXPECT_DOUBLE_EQ(attend.scale, double(float(0.3)));
+  EXPECT_EQ(attend.scale, 0.3);
 
   Attention window(Storage::BF16, 1, 1, 16, 16);
   int early = window.elementwise(Op::Sub, {window.queryPosition(), window.integer(7)});
-  int mask = window.elementwise(Op::And,
-                                {window.causal(), window.compare(Predicate::Gt, window.index(window.S), early)});
+  int mask =
+      window.elementwise(Op::And, {window.causal(), window.compare(Predicate::Gt, window.index(window.S), early)});
   tile::Program other;
-  ASSERT_EQ(tile::divide(window.with(window.where(mask, window.score, window.constant(-INFINITY))),
-                         numbersOf(2, 32, 2), other),
+  ASSERT_EQ(tile::divide(window.with(window.where(mask, window.score, window.constant(-INFINITY))), numbersOf(2, 32, 2),
+                         other),
             std::nullopt);
   EXPECT_EQ(other.variants[0].stages[0].attend.whole, other.values.sum(0)) << tile::text(other);
 }
@@ -122,12 +122,21 @@ TEST(AttendGroups, WhatItLeavesToOthers) {
 
 TEST(AttendGroups, PlansThatCannotBe) {
   PlanPart part{"attend",
-                {{"rows", 64}, {"keys", 64}, {"stages", 2}, {"warps", 4}, {"few", 16}, {"split", 16}, {"pieces", 1},
-                 {"groups", 2}, {"wide", 128}, {"ring", 2}}};
+                {{"rows", 64},
+                 {"keys", 64},
+                 {"stages", 2},
+                 {"warps", 4},
+                 {"few", 16},
+                 {"split", 16},
+                 {"pieces", 1},
+                 {"groups", 2},
+                 {"wide", 128},
+                 {"ring", 2}}};
   auto refused = [&](const char *name, int64_t value, int64_t values) {
     PlanPart other = part;
     other.numbers[name] = value;
-    return checkPart(other, {"attend", 0, {{"depth", values}, {"values", values}, {"dots", 1}, {"sums", 1}, {"bits", 16}}})
+    return checkPart(other,
+                     {"attend", 0, {{"depth", values}, {"values", values}, {"dots", 1}, {"sums", 1}, {"bits", 16}}})
         .value_or("");
   };
   EXPECT_EQ(refused("ring", 3, 128), "");
@@ -140,9 +149,9 @@ TEST(AttendGroups, PlantedFaultsShow) {
   Attention g(Storage::BF16, 1, 1, 64, 64);
   const KernelGraph &graph = g.with(g.masked(g.score));
   tile::Program program;
-  ASSERT_EQ(tile::divide(graph, numbersOf(2, 32, 2), program), std::nullopt);
+  ASSERT_EQ(tile::divide(graph, numbersOf(2, 32, 3), program), std::nullopt);
   std::string ptx = tile::ptxOf(program, 90).ptx;
-  tile::Faults faults(graph, program, 0, ptx, {{"B", 1}, {"T", 128}, {"past", 170}}, 1e-2);
+  tile::Faults faults(graph, program, 0, ptx, {{"B", 1}, {"T", 256}, {"past", 170}}, 1e-2);
   ASSERT_TRUE(faults.isRight(ptx));
   auto every = [&](const char *what) {
     std::regex form(what);
@@ -151,28 +160,30 @@ TEST(AttendGroups, PlantedFaultsShow) {
   auto with = [&](const std::smatch &at, const std::string &text) {
     return ptx.substr(0, size_t(at.position())) + text + ptx.substr(size_t(at.position() + at.length()));
   };
-  auto each = [&](const char *what, const std::string &instead, size_t count) {
+  auto each = [&](const char *what, const std::string &instead, size_t count, size_t besides = 9) {
     std::vector<std::smatch> found = every(what);
     EXPECT_EQ(found.size(), count) << what;
     for (size_t i = 0; i < found.size(); ++i)
-      EXPECT_FALSE(faults.isRight(with(found[i], instead))) << what << " " << i << " as " << instead;
+      EXPECT_TRUE(i == besides || !faults.isRight(with(found[i], instead))) << what << " " << i << " as " << instead;
   };
-  each("wgmma.fence.sync.aligned;", "", 3);
+  // The third says again what the second said, for NVIDIA's assembler, which wants one before the products of registers.
+  each("wgmma.fence.sync.aligned;", "", 4, 2);
   each("wgmma.commit_group.sync.aligned;", "", 4);
   each("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;", 1);
   each("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", 3);
   each("mbarrier.arrive.shared::cta.b64", "// ", 3);
-  each("cp.async.bulk.tensor.4d", "// ", 2);
+  each("cp.async.bulk.tensor.3d", "// ", 2);
   EXPECT_TRUE(faults.shows("fence.mbarrier_init.release.cluster;", "")) << "copies do not see the barriers";
   EXPECT_TRUE(faults.shows("p, 1, 1, 1;", "p, 1, 1, 0;")) << "values as if by their depth";
   EXPECT_TRUE(faults.shows("p, 1, 1, 0;", "p, 1, 1, 1;")) << "keys as if by their columns";
   EXPECT_TRUE(faults.shows("setp.ne.b32 p, 0, 0;", "setp.ne.b32 p, 1, 0;")) << "scores added to those before";
   EXPECT_TRUE(faults.shows("setp.ne.b32 p, 1, 0;", "setp.ne.b32 p, 0, 0;")) << "sums that begin anew";
 
-  // Waits for one phase for ever: of the copying group's two, and of the others'.
+  // Waits for one phase for ever: of the others' four, and of the copying group's. The first is for the phase 0.
   std::vector<std::smatch> waits = every("(mbarrier.try_wait.parity.shared::cta.b64 p, .%r\\d+., )%r\\d+;");
-  ASSERT_EQ(waits.size(), 5u);
-  for (const std::smatch &wait : waits)
-    for (const char *parity : {"0;", "1;"})
-      EXPECT_FALSE(faults.isRight(with(wait, wait[1].str() + parity))) << wait.str() << " for the phase " << parity;
+  ASSERT_EQ(waits.size(), 6u);
+  for (size_t i = 0; i < waits.size(); ++i)
+    for (const char *parity : {"1;", "0;"})
+      EXPECT_TRUE((i == 0 && parity[0] == '0') || !faults.isRight(with(waits[i], waits[i][1].str() + parity)))
+          << waits[i].str() << " for the phase " << parity;
 }

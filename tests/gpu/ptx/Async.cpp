@@ -5,6 +5,7 @@
 #include "tests/gpu/ptx/Operations.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace quern::ptx {
 
@@ -143,7 +144,8 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
         if ((i / 2 % 2 != 0) != (r >= 8))
           continue;
         uint64_t &sum = lanes[lane]->registers[size_t(product.sums[i])];
-        float made = float((product.adds ? double(real(uint32_t(sum))) : 0) + row[8 * (i / 4) + 2 * (lane % 4) + i % 2]);
+        float made =
+            float((product.adds ? double(real(uint32_t(sum))) : 0) + row[8 * (i / 4) + 2 * (lane % 4) + i % 2]);
         uint32_t bits;
         std::memcpy(&bits, &made, 4);
         sum = bits;
