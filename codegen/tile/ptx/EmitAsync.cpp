@@ -38,7 +38,7 @@ private:
       copyBox(from, which, add(to, done * lineBytes), add(which ? column0 : row0, done), k0, barrier);
   }
   void produce() {
-    giveRegisters(groups);
+    giveRegisters(groups == 1 ? 0 : groups == 2 ? 40 : 32);
     when(b.CreateICmpEQ(thread, number(0)), [&] {
       stand(number(0), number(0), group[2], number(0));
       std::vector<llvm::Value *> carried = {number(0), number(1)}; // slots are empty to begin with
@@ -70,7 +70,7 @@ private:
     }
   }
   void consume(llvm::Value *own) {
-    takeRegisters(groups);
+    takeRegisters(groups == 1 ? 0 : groups == 2 ? 232 : 160);
     std::vector<llvm::Value *> carried(parts() * size_t(cut.columns) / 2, ConstantFP::get(b.getFloatTy(), 0));
     size_t sumsEnd = carried.size();
     carried.insert(carried.end(), {number(0), number(0), number(0)}); // slot, parity, the slot before

@@ -48,7 +48,7 @@ private:
     }
   }
   void produce() {
-    giveRegisters(a.groups);
+    giveRegisters(a.groups == 1 ? 0 : a.groups == 2 ? 24 : 32);
     when(b.CreateICmpEQ(thread, number(0)), [&] {
       stand(number(0), number(0), group[2], number(0));
       Numbers carried = {number(0), number(1)}; // slots are empty to begin with
@@ -125,7 +125,7 @@ private:
   }
 
   void consume() {
-    takeRegisters(a.groups);
+    takeRegisters(a.groups == 1 ? 0 : a.groups == 2 ? 240 : 160);
     readRows();
     llvm::Value *slot = number(0), *parity = number(0);
     await(barrierOf(KeysFull, slot), parity);

@@ -63,17 +63,13 @@ void TensorIr::copyBox(const Operand &from, size_t which, llvm::Value *to, llvm:
   does(text + "}], [$2];", constraints, arguments);
 }
 
-/// Registers of a thread, of the group that copies and of the others; 0: as the launch gave them.
-static std::pair<int, int> sharesOf(int64_t groups) {
-  return groups == 1 ? std::pair(0, 0) : groups == 2 ? std::pair(40, 232) : std::pair(32, 160);
+void TensorIr::giveRegisters(int left) {
+  if (left)
+    does("setmaxnreg.dec.sync.aligned.u32 " + std::to_string(left) + ";");
 }
-void TensorIr::giveRegisters(int64_t groups) {
-  if (int registers = sharesOf(groups).first)
-    does("setmaxnreg.dec.sync.aligned.u32 " + std::to_string(registers) + ";");
-}
-void TensorIr::takeRegisters(int64_t groups) {
-  if (int registers = sharesOf(groups).second)
-    does("setmaxnreg.inc.sync.aligned.u32 " + std::to_string(registers) + ";");
+void TensorIr::takeRegisters(int now) {
+  if (now)
+    does("setmaxnreg.inc.sync.aligned.u32 " + std::to_string(now) + ";");
 }
 
 TensorIr::Lines TensorIr::linesOf(const Operand &from, int64_t deep) {

@@ -37,9 +37,9 @@ protected:
   /// One copy of the operand's tensor. `number`: the operand's; `own0`, `k0`: where its box begins.
   void copyBox(const Operand &from, size_t number, llvm::Value *to, llvm::Value *own0, llvm::Value *k0,
                llvm::Value *barrier);
-  /// Registers of a thread move from the group that copies to the others.
-  void giveRegisters(int64_t groups);
-  void takeRegisters(int64_t groups);
+  /// Registers of a thread move from the group that copies to the others. 0: as the launch gave them.
+  void giveRegisters(int left);
+  void takeRegisters(int now);
 
   /// Where an operand's lines are, as tensor cores ask for it; the address is added. `deep`: its box along the depth.
   struct Lines {
