@@ -180,6 +180,16 @@ TEST(AttendGroups, PlantedFaultsShow) {
   EXPECT_TRUE(faults.shows("setp.ne.b32 p, 0, 0;", "setp.ne.b32 p, 1, 0;")) << "scores added to those before";
   EXPECT_TRUE(faults.shows("setp.ne.b32 p, 1, 0;", "setp.ne.b32 p, 0, 0;")) << "sums that begin anew";
 
+  // A register of a left factor that is written while its products go on: after the weights' in the loop.
+  std::vector<std::smatch> commits = every("wgmma.commit_group.sync.aligned;"),
+                           lefts = every("\\}, \\{(%r\\d+), %r\\d+, %r\\d+, %r\\d+\\}");
+  ASSERT_EQ(commits.size(), 4u);
+  std::string left;
+  for (const std::smatch &one : lefts)
+    if (one.position() < commits[2].position())
+      left = one[1].str();
+  EXPECT_FALSE(faults.isRight(with(commits[2], commits[2].str() + "\n\tmov.b32 " + left + ", 0;"))) << left;
+
   // Waits for one phase for ever: of the others' five, and of the copying group's. The first is for the phase 0. The third is
   // a group's for its turn, which changes no number.
   std::vector<std::smatch> waits = every("(mbarrier.try_wait.parity.shared::cta.b64 p, .%r\\d+., )%r\\d+;");
