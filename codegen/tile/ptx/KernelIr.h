@@ -61,6 +61,11 @@ protected:
   void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
   llvm::Value *get(int value);
   std::vector<llvm::Value *> sums; ///< of the parts
+  std::vector<llvm::Value *> statistics; ///< of the row where it stands
+  /// Of two numbers that are reduced; and what a sum begins with.
+  llvm::Value *combined(Reduction reduction, llvm::Value *x, llvm::Value *y);
+  llvm::Value *neutral(Reduction reduction);
+  llvm::Value *ofWarp(Reduction reduction, llvm::Value *x); ///< of all lanes, in each
   /// The address of an element.
   llvm::Value *address(int buffer, const std::vector<int> &at);
   llvm::Value *load(int buffer, const std::vector<int> &at);
