@@ -241,6 +241,11 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
   } else {
     fuse(*fused, stage);
   }
+  for (Store &store : stage.stores) {
+    store.pairs = !all && storedInPairs(p, store, stage.columns);
+    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
+      variant.aligned.push_back(store.buffer);
+  }
   variant.stages.push_back(std::move(stage));
 }
 

@@ -14,6 +14,9 @@ bool isExact(const Program &program, int value);
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
 
+/// Whether a product's elements of two columns can be stored together (Store::pairs), where the buffer is aligned.
+bool storedInPairs(const Program &program, const Store &store, const Axis &columns);
+
 /// The values that number the dimensions of an axis, one for each.
 struct Numbered {
   std::vector<Dim> dims;

@@ -186,20 +186,18 @@ private:
     });
     std::vector<llvm::Value *> acc(carried.begin(), carried.begin() + ptrdiff_t(sumsEnd));
     acc = inPlace("wgmma.wait_group.sync.aligned 0;", {}, acc); // nobody reads them before
-    llvm::Value *rows = sizeOf(s.rows.extent()), *columns = sizeOf(s.columns.extent());
     llvm::Value *rowOfLane = add(add(row0, mul(own, groupRows)), add(mul(rest(warp, 4), 16), divide(lane, 4)));
     llvm::Value *columnOfLane = add(column0, mul(rest(lane, 4), 2));
-    for (int j = 0; j < cut.columns / 8; ++j)
-      for (int e = 0; e < 4; ++e) {
-        llvm::Value *row = add(rowOfLane, e / 2 * 8), *column = add(columnOfLane, 8 * j + e % 2);
-        stand(least(row, add(rows, -1)), least(column, add(columns, -1)), group[2], number(0));
-        sums.clear();
-        for (size_t part = 0; part < parts(); ++part)
-          sums.push_back(acc[part * size_t(cut.columns) / 2 + size_t(4 * j + e)]);
-        llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(column, columns));
-        for (const Store &one : s.stores)
-          store(one, inside);
-      }
+    for (int first = 0; first < cut.columns / 8; first += 4) {
+      std::vector<Element> some;
+      for (int j = first; j < std::min(first + 4, cut.columns / 8); ++j)
+        for (int e = 0; e < 4; ++e) {
+          Element &one = some.emplace_back(Element{add(rowOfLane, e / 2 * 8), add(columnOfLane, 8 * j + e % 2), {}});
+          for (size_t part = 0; part < parts(); ++part)
+            one.sums.push_back(acc[part * size_t(cut.columns) / 2 + size_t(4 * j + e)]);
+        }
+      storeElements(some);
+    }
   }
 
   /// Which tile is this block's.

@@ -71,6 +71,14 @@ protected:
   llvm::Value *load(int buffer, const std::vector<int> &at);
   /// Where `inside` holds. `value`: instead of the store's.
   void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
+  /// An element of a product's tile, and the sums of its parts.
+  struct Element {
+    llvm::Value *row, *column;
+    std::vector<llvm::Value *> sums;
+  };
+  /// What becomes of some elements, where they are inside: all that it reads is asked for before anything is written. Those
+  /// of columns 2 i and 2 i + 1 follow each other.
+  void storeElements(const std::vector<Element> &elements);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
@@ -101,6 +109,7 @@ private:
   llvm::Value *code(int buffer, const std::vector<int> &at);
   llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
+  void storePair(const Store &store, llvm::Value *inside, llvm::Value *first, llvm::Value *second);
 };
 
 /// Writes a function for each launch.
