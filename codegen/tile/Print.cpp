@@ -178,6 +178,8 @@ private:
     if (tiles)
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
+    if (tiles && s.split > 1)
+      out << ", depth in " << s.split << " parts";
     if (s.form == Stage::Form::Dots)
       out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts, " << s.ahead << " steps ahead";
     out << "\n";
@@ -199,7 +201,8 @@ private:
     }
     define(needed);
     if (tiles)
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << boxes(s.x) << "\n";
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side") << boxes(s.x)
+          << "\n";
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)

@@ -55,6 +55,29 @@ TEST(Async, EveryOrderOfFactors) {
     }
 }
 
+/// A weight's gradient: what is summed is the outer dimension of both factors. Rows that are side by side are read as they are,
+/// or, from f32, are written side by side.
+TEST(Async, RowsSideBySide) {
+  Dim t = dim("T"), m = dim("M", 136), n = dim("N", 72);
+  for (Storage of : {Storage::BF16, Storage::F32})
+    for (int groups : {1, 2, 3}) {
+      Maker g;
+      int x = of == Storage::F32 ? g.narrow(g.argument(Storage::F32, {t, m})) : g.stored({t, m}),
+          w = g.stored({t, n});
+      g.yield(g.contract(g.widen(x), g.widen(w), {"T"}));
+      const KernelGraph &graph = g.finish("gradient");
+      SCOPED_TRACE(groups);
+      check(graph, numbersOf(groups, 64, 2), {{{"T", 1}}, {{"T", 131}}});
+      tile::Program program;
+      ASSERT_FALSE(tile::divide(graph, numbersOf(groups, 64, 2), program));
+      const std::vector<tile::Stage> &stages = program.variants[0].stages;
+      ASSERT_EQ(stages.size(), of == Storage::F32 ? 3u : 2u) << tile::text(program);
+      const tile::Stage &product = stages[stages.size() - 2];
+      EXPECT_FALSE(product.x.depthInner) << tile::text(program);
+      EXPECT_EQ(product.split, 4) << "parts of the depth, which a map adds up";
+    }
+}
+
 TEST(Async, MatricesAndParts) {
   Maker h; // a matrix for each head
   int x = h.stored({dim("M"), dim("H", 3), dim("K", 32)}), w = h.packed({dim("H", 3), dim("N", 40), dim("K", 32)}, 16);
