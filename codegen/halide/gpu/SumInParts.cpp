@@ -33,7 +33,15 @@ struct Cut {
   int64_t parts = 1;
 };
 
-Cut cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over) {
+/// Few rows (a batch) of sums without number would have more parts than rows: only the run knows both. Not so where positions
+/// are compared with each other, or memory runs along what is summed.
+bool mayBeShort(const Dim &dim, const std::vector<Dim> &kept) {
+  auto isLength = [](const Dim &one) { return !one.fixed(); };
+  return isLength(dim) && std::any_of(kept.begin(), kept.end(), isLength) &&
+         std::none_of(kept.begin(), kept.end(), [&](const Dim &one) { return one.size == dim.size; });
+}
+
+Cut cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over, bool along) {
   int64_t sums = 1;
   for (const Dim &dim : kept)
     sums = std::min(workItems, sums * dim.fixed().value_or(256));
@@ -43,7 +51,7 @@ Cut cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over) {
   int64_t most = std::min(length(*longest) / each, workItems / sums), parts = 1;
   while (2 * parts <= most)
     parts *= 2;
-  if (length(*longest) < least || parts < 4)
+  if (length(*longest) < least || parts < 4 || (!along && mayBeShort(*longest, kept)))
     return {};
   return {&*longest, parts};
 }
@@ -51,7 +59,7 @@ Cut cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over) {
 
 Func KernelBuilder::sumInParts(const DeviceSum &sum, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                                const std::function<Expr(const Index &)> &body) {
-  const Cut cut = cutOf(kept, over);
+  const Cut cut = cutOf(kept, over, sum.along);
   const Dim part{"part of " + sum.what + std::to_string(cut.parts), cut.parts};
   const int32_t parts = static_cast<int32_t>(cut.parts);
   std::vector<Dim> own = kept;
