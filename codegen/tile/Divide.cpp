@@ -64,10 +64,12 @@ private:
   }
   int pieceOf(int value, int piece);
   Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
-                 const Place &part, Variant &variant);
+                 const Place &part, int plain, Variant &variant);
   Place partOf(const Fusion *fused, size_t part);
   Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
-  void fuse(const Fusion &fused, Stage &stage);
+  void fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf);
+  int64_t splitOf(const Factors &f, const Cut &cut) const;
+  void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
   void results(Variant &variant);
@@ -93,18 +95,22 @@ int Divider::pieceOf(int value, int piece) {
   return rounded;
 }
 
-/// `own`: rows or columns of the product, which stand in the rows of the map that writes them; `part`: positions that are
-/// fixed.
+/// `own`: rows or columns of the product; `part`: positions that are fixed; `plain`: the factor, at those and the depth.
 Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
-                        const Place &part, Variant &variant) {
+                        const Place &part, int plain, Variant &variant) {
   int64_t count = int64_t(pieces.size());
   ir::Size length = Axis{f.depth}.extent();
+  // Neighbouring threads read and write neighbouring numbers: a gradient's factors have their rows and columns side by side,
+  // and warp groups multiply these as well.
+  const bool across = variant.capability > 80 && count == 1 && runsAcross(p, plain, ownIs);
+  const std::vector<Dim> &rows = across ? f.depth : own.dims, &columns = across ? own.dims : f.depth;
   Axis both{f.matrices};
-  both.dims.insert(both.dims.end(), own.dims.begin(), own.dims.end());
-  int buffer =
-      scratch(Storage::BF16,
-              {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}});
-  Stage map{Stage::Form::Map, both, {f.depth}, {}, {}, {}, {}, {}};
+  both.dims.insert(both.dims.end(), rows.begin(), rows.end());
+  std::vector<Dim> dims = {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}};
+  if (across)
+    std::swap(dims[1], dims[2]);
+  int buffer = scratch(Storage::BF16, dims);
+  Stage map{Stage::Form::Map, both, {columns}, {}, {}, {}, {}, {}};
   if (count > 1)
     map.columns.dims.push_back({"piece", ir::Size(count)});
   Place place = places.divided(both.dims, row());
@@ -117,12 +123,15 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
     int here = v.apply(Op::Compare, Kind::Bool, {which, v.number(i)}, Predicate::Eq);
     result = result < 0 ? piece : v.apply(Op::Where, Kind::Real, {here, piece, result});
   }
-  int extent = v.length(own.extent());
+  int extent = v.length(Axis{rows}.extent());
   map.stores.push_back({buffer,
                         {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
                         result});
   variant.stages.push_back(std::move(map));
-  return {buffer, {matrix(), v.coordinate(ownIs), depth()}, true};
+  std::vector<int> at = {f.matrices.empty() ? v.number(0) : matrix(), v.coordinate(ownIs), depth()};
+  if (across)
+    std::swap(at[1], at[2]);
+  return {buffer, at, !across};
 }
 
 Place Divider::partOf(const Fusion *fused, size_t part) {
@@ -144,7 +153,7 @@ Place Divider::placeOf(const Factors &f, const Fusion *fused, size_t part, int a
 }
 
 /// The stores of all results, computed where the sums are.
-void Divider::fuse(const Fusion &fused, Stage &stage) {
+void Divider::fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf) {
   auto axis = [&](const std::vector<Dim> &dims) {
     Axis made;
     for (const Dim &dim : dims)
@@ -164,7 +173,7 @@ void Divider::fuse(const Fusion &fused, Stage &stage) {
     std::vector<int64_t> part;
     for (const std::string &name : fused.partDims)
       part.push_back(*v.known(at.at(name)));
-    return v.sum(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
+    return sumOf(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
   };
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
@@ -210,7 +219,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
     found = direct(p, x, Coordinate::Row, variant);
   if (found && async && !asTensor(*found, numbered(f.rows, plain), numbered(f.depth, plain), cut.rows, variant))
     found.reset(), variant.aligned = aligned;
-  stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), variant);
+  stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), x, variant);
   if (!found && async)
     asTensor(stage.x, whole(Axis{f.rows}.extent(), row()), whole(stage.depth, depth()), cut.rows, variant);
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
@@ -225,7 +234,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
          !asTensor(*found, numbered(f.columns, place), numbered(f.depth, place), cut.columns, variant)))
       throw Refusal("a weight that no tensor of five dimensions is"); // to write it anew would cost more than it brings
     stage.w.push_back(found ? *found
-                            : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), variant));
+                            : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), value, variant));
     if (!found && async)
       asTensor(stage.w.back(), whole(Axis{f.columns}.extent(), column()), whole(stage.depth, depth()), cut.columns,
                variant);
@@ -239,7 +248,9 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       at.push_back(place.at(dim.name));
     stage.stores.push_back({buffer, std::move(at), v.sum(0)});
   } else {
-    fuse(*fused, stage);
+    if (int64_t split = async ? splitOf(f, cut) : 1; split > 1)
+      return sumParts(f, split, std::move(stage), variant);
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
   for (Store &store : stage.stores) {
     store.pairs = !all && storedInPairs(p, store, stage.columns);
@@ -247,6 +258,38 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       variant.aligned.push_back(store.buffer);
   }
   variant.stages.push_back(std::move(stage));
+}
+
+/// Into how many parts the depth of a weight's gradient is divided, so that its few tiles keep the card busy: their depth are
+/// all tokens.
+int64_t Divider::splitOf(const Factors &f, const Cut &cut) const {
+  constexpr int64_t processors = 132, most = 4; // of an H100; more parts are more to write and read again
+  auto rows = Axis{f.rows}.extent().constant(), columns = Axis{f.columns}.extent().constant();
+  if (!rows || !columns || !f.matrices.empty() || Axis{f.depth}.extent().constant() || fusion->parts.size() > 1)
+    return 1;
+  int64_t tiles = (*rows + cut.rows - 1) / cut.rows * ((*columns + cut.columns - 1) / cut.columns), split = 1;
+  while (2 * split <= most && 2 * split * tiles <= processors)
+    split *= 2;
+  return split;
+}
+
+/// A product whose parts of the depth are blocks of their own, and a map that adds them up in their order.
+void Divider::sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant) {
+  Dim parts{"split", ir::Size(split)};
+  int buffer = scratch(Storage::F32, {parts, {"row", Axis{f.rows}.extent()}, {"column", Axis{f.columns}.extent()}});
+  stage.matrices = {{parts}}, stage.split = int(split);
+  stage.stores.push_back({buffer, {matrix(), row(), column()}, v.sum(0)});
+  variant.stages.push_back(std::move(stage));
+  Stage map{Stage::Form::Map, {}, {}, {}, {}, {}, {}, {}};
+  fuse(*fusion, map, [&](int64_t) {
+    int sum = -1;
+    for (int64_t part = 0; part < split; ++part) {
+      int one = v.load(buffer, Kind::Real, {v.number(part), row(), column()});
+      sum = part ? v.apply(Op::Add, Kind::Real, {sum, one}) : one;
+    }
+    return sum;
+  });
+  variant.stages.push_back(std::move(map));
 }
 
 void Divider::dots(const Factors &f, int most, Variant &variant) {
@@ -280,7 +323,7 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   places.reduction = launched;
   places.forget();
   if (fused) {
-    fuse(*fused, stage);
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   } else {
     std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
     for (const Dim &dim : f.all())

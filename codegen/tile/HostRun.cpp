@@ -97,11 +97,13 @@ private:
   void product(const Stage &s) {
     int64_t rows = size(s.rows.extent()), columns = size(s.columns.extent()), depth = size(s.depth);
     const Cut &cut = s.cut;
+    int64_t each = ((depth + cut.depth - 1) / cut.depth + s.split - 1) / s.split * cut.depth; // a part of the depth
     for (int64_t m = 0, matrices = size(s.matrices.extent()); m < matrices; ++m)
       for (int64_t r0 = 0; r0 < rows; r0 += cut.rows)
         for (int64_t c0 = 0; c0 < columns; c0 += cut.columns) {
           std::vector<std::vector<float>> parts(s.w.size(), std::vector<float>(size_t(cut.rows * cut.columns)));
-          for (int64_t k0 = 0; k0 < depth; k0 += cut.depth) {
+          for (int64_t k0 = s.split > 1 ? m * each : 0; k0 < std::min(depth, s.split > 1 ? (m + 1) * each : depth);
+               k0 += cut.depth) {
             std::vector<float> x = copy(s, s.x, true, r0, cut.rows, rows, m, k0);
             for (size_t part = 0; part < s.w.size(); ++part) {
               std::vector<float> w = copy(s, s.w[part], false, c0, cut.columns, columns, m, k0);

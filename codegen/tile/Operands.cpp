@@ -60,8 +60,24 @@ bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
   return true;
 }
 
+bool runsAcross(const Program &p, int value, Coordinate own) {
+  bool across = false, along = false;
+  auto look = [&](auto &&self, int from) -> void {
+    const Value &x = p.values[from];
+    if (x.form == Value::Form::Load && !x.operands.empty() && depends(p, from, own) &&
+        depends(p, from, Coordinate::Depth))
+      (depends(p, x.operands.back(), own) ? across : along) = true;
+    for (int operand : x.operands)
+      self(self, operand);
+  };
+  look(look, value);
+  return across && !along;
+}
+
 /// Nothing: it must be staged.
 std::optional<Operand> direct(const Program &p, int value, Coordinate own, Variant &variant) {
+  // Warp groups multiply rows that are side by side, as they do columns.
+  const bool across = own == Coordinate::Column || variant.capability > 80;
   const Value &x = p.values[value];
   if (x.form != Value::Form::Load)
     return std::nullopt;
@@ -89,7 +105,7 @@ std::optional<Operand> direct(const Program &p, int value, Coordinate own, Varia
       return std::nullopt;
   bool inner = together(Coordinate::Depth, last);
   // Columns side by side are whole eights, so that no copy leaves its row.
-  bool outer = own == Coordinate::Column && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
+  bool outer = across && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
   if (!inner && !outer)
     return std::nullopt;
   variant.aligned.push_back(int(x.integer));

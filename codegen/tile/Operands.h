@@ -10,6 +10,8 @@ namespace quern::codegen::tile {
 bool depends(const Program &program, int value, Coordinate on);
 /// Whether a number is one of bf16.
 bool isExact(const Program &program, int value);
+/// Whether memory runs along `own` (rows or columns) in all that a factor is computed from, and not along the depth.
+bool runsAcross(const Program &program, int value, Coordinate own);
 /// A factor as it is in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);

@@ -184,6 +184,8 @@ private:
     if (tiles)
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
+    if (tiles && s.split > 1)
+      out << ", depth in " << s.split << " parts";
     if (s.form == Stage::Form::Dots)
       out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split << " parts, "
           << s.ahead << " steps ahead";
@@ -208,7 +210,8 @@ private:
     }
     define(needed);
     if (tiles)
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << boxes(s.x) << "\n";
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side") << boxes(s.x)
+          << "\n";
     for (size_t i = 0; i < s.statistics.size(); ++i)
       out << "      statistic" << i << " = " << reductions[int(s.statistics[i].reduction)] << " of "
           << s.statistics[i].extent.str() << ": " << name(s.statistics[i].value) << "\n";

@@ -177,7 +177,7 @@ struct Stage {
   std::vector<Operand> w; ///< for each part: products that share x, as a gate and what it opens
   Cut cut;
   std::vector<Store> stores{}; ///< for each row and column
-  // Of dots:
+  // Of dots; `split` of an asynchronous product, too, where it is that of its matrices:
   int xValue = 0;                       ///< of a row at a depth
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
   int slice = 0;                        ///< columns of a block, a part of a packed tile

@@ -153,10 +153,12 @@ private:
       if (c.rows % groupRows || c.warpRows != c.rows / 16 || c.warpColumns != 1 || c.depth != asyncDepth ||
           c.stages < 2 || c.columns % 16 || c.columns > 256)
         fail("a cut that its warp groups cannot share");
+      if (s.split > 1 && s.matrices.extent().constant() != s.split)
+        fail("parts of the depth that are no blocks");
       tensor(s.x, c.rows);
       for (const Operand &w : s.w)
         tensor(w, c.columns);
-      if (s.w.empty() || !s.x.depthInner)
+      if (s.w.empty())
         fail("a product without its factors");
     } else if (s.form == Stage::Form::Dots) {
       for (const Operand &w : s.w)

@@ -36,7 +36,7 @@ private:
   const Cut &cut;
   int64_t groups;
   llvm::Value *base = nullptr, *barriers = nullptr; ///< addresses of 32 bits
-  llvm::Value *row0 = nullptr, *column0 = nullptr, *steps = nullptr;
+  llvm::Value *row0 = nullptr, *column0 = nullptr, *steps = nullptr, *first = nullptr; ///< of this block's depth
 
   size_t parts() const { return s.w.size(); }
   void does(const std::string &text, const std::string &constraints = "",
@@ -97,7 +97,7 @@ private:
         llvm::Value *slot = carried[0], *barrier = full(slot);
         await(empty(slot), carried[1]);
         does("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r", {barrier, number(asyncSlotBytes(s))});
-        llvm::Value *start = add(base, mul(slot, asyncSlotBytes(s))), *k0 = mul(step, asyncDepth);
+        llvm::Value *start = add(base, mul(slot, asyncSlotBytes(s))), *k0 = mul(add(first, step), asyncDepth);
         copy(s.x, 0, start, k0, barrier);
         for (size_t part = 0; part < parts(); ++part)
           copy(s.w[part], part + 1, add(start, asyncStart(s, part)), k0, barrier);
@@ -153,8 +153,8 @@ private:
         list += (i ? ", $" : "$") + std::to_string(i);
       std::string text = "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.mma_async.sync.aligned.m64n" +
                          std::to_string(cut.columns) + "k16.f32.bf16.bf16 {" + list + "}, $" + std::to_string(each) +
-                         ", $" + std::to_string(each + 1) + ", p, 1, 1, 0, " + (s.w[part].depthInner ? "0" : "1") +
-                         ";\n\t}";
+                         ", $" + std::to_string(each + 1) + ", p, 1, 1, " + (s.x.depthInner ? "0, " : "1, ") +
+                         (s.w[part].depthInner ? "0" : "1") + ";\n\t}";
       std::vector<llvm::Value *> own(acc.begin() + ptrdiff_t(part * each), acc.begin() + ptrdiff_t((part + 1) * each));
       for (int k = 0; k < asyncDepth / 16; ++k)
         own = inPlace(text,
@@ -226,7 +226,12 @@ private:
     });
     barrier();
     place();
-    steps = divide(add(sizeOf(s.depth), asyncDepth - 1), asyncDepth);
+    steps = divide(add(sizeOf(s.depth), asyncDepth - 1), asyncDepth), first = number(0);
+    if (s.split > 1) { // a part for each matrix; the last ones may be empty
+      llvm::Value *each = divide(add(steps, s.split - 1), s.split);
+      first = least(b.CreateMul(group[2], each), steps);
+      steps = least(each, b.CreateSub(steps, first));
+    }
     llvm::Value *produces = b.CreateICmpEQ(which, number(0));
     when(produces, [&] { produce(); });
     when(b.CreateNot(produces), [&] { consume(add(which, -1)); });

@@ -121,7 +121,7 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
   std::vector<float> x(16 * 16), w(columns * 16), sums(16 * columns);
   for (uint32_t k = 0; k < 16; ++k) {
     for (uint32_t r = 0; r < 16; ++r)
-      x[r * 16 + k] = real(read(product.x, false, uint32_t(first) + r, k));
+      x[r * 16 + k] = real(read(product.x, product.acrossX, uint32_t(first) + r, k));
     for (uint32_t c = 0; c < columns; ++c)
       w[k * columns + c] = real(read(product.w, product.acrossW, c, k));
   }
@@ -147,16 +147,17 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
   product.done = true;
 }
 
-/// wgmma.mma_async {sums}, x, w, p, 1, 1, 0, across
+/// wgmma.mma_async {sums}, x, w, p, 1, 1, x across, w across
 void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
   WarpProducts &products = productsOf(lanes);
   size_t count = at.operands.size() - 7;
   Product made{{},
                get<uint64_t>(*lanes[0], at, count),
                get<uint64_t>(*lanes[0], at, count + 1),
+               at.operands[count + 5].bits != 0,
                at.operands[count + 6].bits != 0,
                false};
-  need(at.operands[count + 3].bits == 1 && at.operands[count + 4].bits == 1 && at.operands[count + 5].bits == 0,
+  need(at.operands[count + 3].bits == 1 && at.operands[count + 4].bits == 1,
        "a form of it that is not known");
   need(predicate(*lanes[0], at, count + 2), "it adds to nothing");
   need(products.fenced.size() == warpSize, "no fence before the first product");

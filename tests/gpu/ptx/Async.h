@@ -27,7 +27,7 @@ struct BoxCopy {
 struct Product {
   std::vector<int> sums; ///< registers
   uint64_t x, w;
-  bool acrossW, done;
+  bool acrossX, acrossW, done;
 };
 struct WarpProducts {
   std::vector<std::vector<Product>> groups{{}}; ///< committed; the last one is open
