@@ -207,6 +207,7 @@ static PlanPart tensorAttention(const Anchor &anchor, const Numbers &given) {
     few += 16;
   part.numbers.insert({{"rows", 64}, {"keys", 64}, {"stages", 2}, {"warps", 4}, {"few", few}, {"split", 16}});
   part.numbers.insert({"pieces", known(anchor.facts, "bits") == 16 ? 1 : 3});
+  part.numbers.insert({{"groups", 0}, {"wide", 128}, {"ring", 2}});
   int64_t &keys = part.numbers.at("keys"), &rows = part.numbers.at("rows"), &warps = part.numbers.at("warps");
   auto fits = [&] { return !checkPart(part, anchor); };
   while (!fits() && !given.contains("keys") && keys > 16)
@@ -215,6 +216,14 @@ static PlanPart tensorAttention(const Anchor &anchor, const Numbers &given) {
     rows /= 2, warps = std::max<int64_t>(1, warps / 2);
     part.numbers.at("few") = std::min(part.numbers.at("few"), rows);
   }
+  int64_t &groups = part.numbers.at("groups"), &wide = part.numbers.at("wide");
+  if (given.contains("groups"))
+    return part;
+  groups = 2;
+  while (!fits() && !given.contains("wide") && wide > 32)
+    wide -= 16;
+  if (!fits())
+    groups = 0;
   return part;
 }
 

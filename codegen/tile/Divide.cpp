@@ -185,7 +185,7 @@ void Divider::fuse(const Fusion &fused, Stage &stage, const std::function<int(in
 }
 
 bool Divider::asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant) {
-  std::optional<Tensor> tensor = tensorOf(p, operand, own, length, tile, variant.adjacent);
+  std::optional<Tensor> tensor = tensorOf(p, operand, own, length, tile, asyncDepth, variant.adjacent);
   if (tensor)
     operand.tensor = *tensor;
   return tensor.has_value();

@@ -116,6 +116,8 @@ private:
     const Attend &a = s.attend;
     out << " matrices " << axis(s.matrices) << " keys " << axis(a.keys) << "\n      " << a.rows << " rows, "
         << a.keysTogether << " keys at a time, " << a.stages << " stages, " << a.warps << " warps";
+    if (a.groups)
+      out << ", in " << a.groups << " groups";
     if (a.split)
       out << ", keys in " << a.split << " parts";
     out << "\n";
@@ -138,7 +140,7 @@ private:
     for (const Attend::Total &total : a.totals)
       factor(total.v), values({total.weights}), ofStores(total.stores);
     ofStores(a.rowStores);
-    values(a.sinks), values({a.score, a.from, a.to});
+    values(a.sinks), values({a.score, a.whole, a.from, a.to});
     define(needed);
     auto held = [&](const char *what, const Factor &one) {
       out << "      " << what << " = ";
@@ -152,7 +154,8 @@ private:
     if (a.to >= 0)
       out << "      keys to " << name(a.to) << "\n";
     if (a.score >= 0)
-      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << "\n";
+      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << " times "
+          << a.scale << "\n      of a row that sees all keys " << name(a.whole) << "\n";
     for (const Attend::Total &total : a.totals) {
       held("v", total.v);
       if (total.weights >= 0)

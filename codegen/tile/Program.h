@@ -140,7 +140,9 @@ struct Attend {
   Axis keys;
   std::vector<Dot> dots{};
   std::vector<Total> totals{};
-  int score = -1;                 ///< whose softmax weighs the only total; -1: no softmax
+  int score = -1;                 ///< whose softmax, times `scale`, weighs the only total; -1: no softmax
+  double scale = 1;               ///< more than 0
+  int whole = -1;                 ///< the score where a row sees all keys from `from` to `to`
   std::vector<int> sinks{};       ///< of a row: scores without a value
   int from = -1, to = -1;         ///< of a row: its first and last key, growing with rows; -1: all
   std::vector<Store> rowStores{}; ///< for each row
@@ -149,7 +151,9 @@ struct Attend {
   /// of e^(score - it).
   int split = 0;
   int rows = 64, keysTogether = 64, stages = 2, warps = 4; ///< of a block; the ring's slots
-  int threads() const { return 32 * warps; }
+  /// Of Hopper: warp groups of 64 rows, beside the one that copies; keys and values then have tensors. 0: any card's.
+  int groups = 0;
+  int threads() const { return 32 * warps + (groups ? 128 : 0); }
   bool copies() const; ///< keys and values by asynchronous copies; else threads compute them
 };
 

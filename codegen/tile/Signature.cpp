@@ -24,11 +24,11 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   };
   if (stage.form == Stage::Form::Product)
     place(stage.x.buffer, stage.x.at);
-  const bool async = stage.form == Stage::Form::Async;
+  const size_t boxes = tensorsOf(stage);
   for (const Operand &w : stage.w)
-    if (!async)
+    if (!boxes)
       place(w.buffer, w.at);
-  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+  for (size_t i = 0; i < boxes; ++i)
     for (const TensorDim &dim : operandOf(stage, i).tensor.dims)
       if (dim.at >= 0)
         need(need, dim.at);
@@ -48,7 +48,10 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   put(stage.stores);
   const Attend &attend = stage.attend;
   auto factor = [&](const Factor &one) {
-    one.copied ? place(one.copied->buffer, one.copied->at) : need(need, one.value);
+    if (!one.copied)
+      need(need, one.value);
+    else if (!boxes)
+      place(one.copied->buffer, one.copied->at);
   };
   for (const Attend::Dot &dot : attend.dots)
     factor(dot.q), factor(dot.k);
@@ -60,7 +63,7 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   put(attend.rowStores);
   for (int value : attend.sinks)
     need(need, value);
-  for (int value : {attend.score, attend.from, attend.to})
+  for (int value : {attend.score, attend.whole, attend.from, attend.to})
     if (value >= 0)
       need(need, value);
   std::vector<Parameter> parameters;
@@ -74,12 +77,18 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
       if (!b.layout.strides[d])
         parameters.push_back({Parameter::Form::Stride, buffer, d, {}});
   }
-  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+  for (size_t i = 0; i < boxes; ++i)
     parameters.push_back({Parameter::Form::Tensor, operandOf(stage, i).buffer, i, {}});
   return parameters;
 }
 
+size_t tensorsOf(const Stage &stage) {
+  return stage.form == Stage::Form::Async ? stage.w.size() + 1 : stage.attend.groups ? 2 : 0;
+}
+
 const Operand &operandOf(const Stage &stage, size_t number) {
+  if (stage.attend.groups)
+    return number ? *stage.attend.totals[0].v.copied : *stage.attend.dots[0].k.copied;
   return number ? stage.w[number - 1] : stage.x;
 }
 
@@ -107,6 +116,15 @@ SharedTiles sharedTilesOf(const Stage &stage) {
 
 bool Attend::copies() const {
   return totals[0].v.copied.has_value(); // all of them or none
+}
+
+/// Lines of a box stand one after the other, and boxes begin where the widest swizzle does.
+GroupSlots groupSlotsOf(const Attend &attend) {
+  auto bytes = [&](const Factor &factor) {
+    int64_t width = factor.copied->tensor.width, boxes = (factor.padded() + width - 1) / width;
+    return (2 * width * attend.keysTogether * boxes + 1023) / 1024 * 1024;
+  };
+  return {bytes(attend.dots[0].k), bytes(attend.totals[0].v)};
 }
 
 SharedAttend sharedAttendOf(const Attend &attend) {
@@ -188,6 +206,12 @@ Grid gridOf(const Stage &stage) {
             (asyncSlotBytes(stage) + 16) * cut.stages};
   case Stage::Form::Attend: {
     const Attend &attend = stage.attend;
+    if (attend.groups)
+      return {{stage.rows.extent(), attend.rows},
+              {ir::Size(1)},
+              {stage.matrices.extent()},
+              attend.threads(),
+              (groupSlotsOf(attend).bytes() + 32) * attend.stages};
     SharedAttend shared = sharedAttendOf(attend);
     return {{stage.rows.extent(), attend.rows},
             {ir::Size(std::max(1, attend.split))},

@@ -11,7 +11,7 @@ struct Parameter {
   enum class Form { Pointer, Length, Stride, Tensor };
   Form form;
   int buffer = 0;     ///< of a pointer, a stride or a tensor
-  size_t dim = 0;     ///< of a stride; of a tensor its operand's number: 0: x, then w's parts
+  size_t dim = 0;     ///< of a stride; of a tensor its operand's number: 0: x or keys, then w's parts or values
   std::string symbol; ///< of a length
 };
 
@@ -57,7 +57,16 @@ struct SharedDots {
 };
 SharedDots sharedDotsOf(const Stage &stage);
 
+/// What a launch reads by copies of whole boxes: a product's factors, or an attention's keys and values.
+size_t tensorsOf(const Stage &stage);
 const Operand &operandOf(const Stage &stage, size_t number);
+/// Of an attention by warp groups: bytes of a slot's keys, and of its values behind them; behind all slots stand four barriers
+/// for each, of eight bytes.
+struct GroupSlots {
+  int64_t keys, values;
+  int64_t bytes() const { return keys + values; }
+};
+GroupSlots groupSlotsOf(const Attend &attend);
 
 /// Bytes of a slot of an asynchronous product's ring; behind all slots stand two barriers for each, of eight bytes.
 int64_t asyncSlotBytes(const Stage &stage);

@@ -99,6 +99,31 @@ void KernelIr::when(llvm::Value *condition, const std::function<void()> &inside)
   b.SetInsertPoint(after);
 }
 
+std::vector<llvm::Value *> KernelIr::either(llvm::Value *condition,
+                                            const std::function<std::vector<llvm::Value *>()> &then,
+                                            const std::function<std::vector<llvm::Value *>()> &otherwise) {
+  BasicBlock *from[2] = {BasicBlock::Create(context, "then", function), BasicBlock::Create(context, "else", function)},
+             *after = BasicBlock::Create(context, "after", function);
+  b.CreateCondBr(condition, from[0], from[1]);
+  std::vector<llvm::Value *> made[2], joined;
+  for (int side = 0; side < 2; ++side) {
+    b.SetInsertPoint(from[side]);
+    auto outer = known;
+    made[side] = side ? otherwise() : then();
+    known = std::move(outer);
+    from[side] = b.GetInsertBlock();
+    b.CreateBr(after);
+  }
+  b.SetInsertPoint(after);
+  for (size_t i = 0; i < made[0].size(); ++i) {
+    PHINode *one = b.CreatePHI(made[0][i]->getType(), 2);
+    for (int side = 0; side < 2; ++side)
+      one->addIncoming(made[side][i], from[side]);
+    joined.push_back(one);
+  }
+  return joined;
+}
+
 void KernelIr::loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
                     const std::function<void(llvm::Value *)> &inside, int together) {
   BasicBlock *before = b.GetInsertBlock(), *head = BasicBlock::Create(context, "head", function),

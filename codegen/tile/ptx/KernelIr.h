@@ -48,6 +48,9 @@ protected:
   void barrier();
   /// `body` where the condition holds.
   void when(llvm::Value *condition, const std::function<void()> &body);
+  /// What the one makes where the condition holds, else what the other makes.
+  std::vector<llvm::Value *> either(llvm::Value *condition, const std::function<std::vector<llvm::Value *>()> &then,
+                                    const std::function<std::vector<llvm::Value *>()> &otherwise);
   /// For counter from `from`, by `step`, while it is less than `to`; `carried` go from step to step. `together`: steps that
   /// LLVM makes one of.
   void loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
@@ -119,6 +122,7 @@ void emitReduce(const Program &program, const Stage &stage, const std::string &n
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitGroupAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif
