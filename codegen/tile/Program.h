@@ -106,7 +106,8 @@ struct Store {
   int value = 0;
   ir::Size from{};
   std::optional<ir::Size> to{};
-  bool pairs = false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
+  bool pairs =
+      false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
 };
 
 /// How a product is cut: a block's tile, the ring of its copies, its warps.
