@@ -105,7 +105,8 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   const std::vector<Dim> &rows = across ? f.depth : own.dims, &columns = across ? own.dims : f.depth;
   Axis both{f.matrices};
   both.dims.insert(both.dims.end(), rows.begin(), rows.end());
-  std::vector<Dim> dims = {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}};
+  std::vector<Dim> dims = {
+      {"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}};
   if (across)
     std::swap(dims[1], dims[2]);
   int buffer = scratch(Storage::BF16, dims);
@@ -232,8 +233,8 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
         (pairs.count() > 1 ||
          !asTensor(*found, numbered(f.columns, place), numbered(f.depth, place), cut.columns, variant)))
       throw Refusal("a weight that no tensor of five dimensions is"); // to write it anew would cost more than it brings
-    stage.w.push_back(found ? *found
-                            : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), value, variant));
+    stage.w.push_back(
+        found ? *found : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), value, variant));
     if (!found && async)
       asTensor(stage.w.back(), whole(Axis{f.columns}.extent(), column()), whole(stage.depth, depth()), cut.columns,
                variant);

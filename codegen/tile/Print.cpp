@@ -201,8 +201,8 @@ private:
     }
     define(needed);
     if (tiles)
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side") << boxes(s.x)
-          << "\n";
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side")
+          << boxes(s.x) << "\n";
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)

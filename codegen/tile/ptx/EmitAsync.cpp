@@ -35,7 +35,7 @@ public:
 private:
   const Cut &cut;
   int64_t groups;
-  llvm::Value *base = nullptr, *barriers = nullptr; ///< addresses of 32 bits
+  llvm::Value *base = nullptr, *barriers = nullptr;                                    ///< addresses of 32 bits
   llvm::Value *row0 = nullptr, *column0 = nullptr, *steps = nullptr, *first = nullptr; ///< of this block's depth
 
   size_t parts() const { return s.w.size(); }

@@ -157,8 +157,7 @@ void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
                at.operands[count + 5].bits != 0,
                at.operands[count + 6].bits != 0,
                false};
-  need(at.operands[count + 3].bits == 1 && at.operands[count + 4].bits == 1,
-       "a form of it that is not known");
+  need(at.operands[count + 3].bits == 1 && at.operands[count + 4].bits == 1, "a form of it that is not known");
   need(predicate(*lanes[0], at, count + 2), "it adds to nothing");
   need(products.fenced.size() == warpSize, "no fence before the first product");
   products.held.resize(lanes[0]->registers.size());
