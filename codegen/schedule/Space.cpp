@@ -239,6 +239,26 @@ static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts
   return refuseGroups(part, parts);
 }
 
+/// The same of Hopper's warp groups, which hold rows in registers.
+static std::optional<std::string> refuseAttendGroups(const PlanPart &part, const Facts &facts) {
+  constexpr int64_t sharedBytes = 227 << 10;
+  int64_t groups = part["groups"], wide = part["wide"], depth = known(facts, "depth"), values = known(facts, "values");
+  if (!groups || known(facts, "bits") == 32 || known(facts, "dots") != 1 || part["pieces"] > 1)
+    return std::nullopt; // none of it is made
+  // In shared memory lines of 32, 64 or 128 bytes, as many as it takes.
+  auto line = [](int64_t numbers) { return numbers > 32 ? (numbers + 63) / 64 * 128 : numbers > 16 ? 64 : 32; };
+  auto padded = [&](int64_t numbers) { return (line(numbers) * wide + 1023) / 1024 * 1024; };
+  if (int64_t bytes = (padded(depth) + padded(values) + 32) * part["ring"]; bytes > sharedBytes)
+    return "ring " + text(part["ring"]) + " of wide " + text(wide) + " takes " + text(bytes) +
+           " bytes of a block's memory; there are " + text(sharedBytes);
+  // Scores, weights of the tile before, totals and rows.
+  int64_t held = wide / 2 + wide / 4 + values / 2 + depth / 4, most = groups == 3 ? 120 : 192;
+  if (held > most || values > 256)
+    return "wide " + text(wide) + " beside values " + text(values) + " does not fit the registers of " + text(groups) +
+           " groups";
+  return std::nullopt;
+}
+
 /// Attention by tensor cores: the memory of a block and a warp's registers, as above. Rows, keys and values are each of `bits`
 /// or all pieces; what only the run knows counts for nothing.
 static std::optional<std::string> refuseAttend(const PlanPart &part, const Facts &facts) {
@@ -265,7 +285,7 @@ static std::optional<std::string> refuseAttend(const PlanPart &part, const Facts
   if (held > mostSums || 32 * warps * (held + others) > registers)
     return "keys " + text(keys) + " beside values " + text(values) + " do not fit the registers of " + text(warps) +
            " warps";
-  return std::nullopt;
+  return refuseAttendGroups(part, facts);
 }
 
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
@@ -301,7 +321,10 @@ const std::vector<Family> &families() {
         {"warps", "warps along the rows", 1, 8, 0},
         {"few", "up to so many rows keys are divided among blocks; 0: never", 0, 64, 16},
         {"split", "such blocks", 1, 64, 0},
-        {"pieces", "bf16 numbers that a row's or a weight's number is, if it is none", 1, 3}},
+        {"pieces", "bf16 numbers that a row's or a weight's number is, if it is none", 1, 3},
+        {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
+        {"wide", "on Hopper: keys whose scores are held at a time", 16, 256, 16},
+        {"ring", "on Hopper: tiles of keys and values that a block holds", 2, 8}},
        {"vector", "registers", "depth", "values", "dots", "sums", "bits", "rows"},
        refuseAttend},
       {"attention",
@@ -415,6 +438,7 @@ const std::vector<Family> &families() {
         {"warp_columns", "warps along the columns", 1, 8, 0},
         {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
         {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0},
+        {"slice", "columns of such a block, a part of a packed tile", 8, 128, 0},
         {"ahead", "steps of these weights that a block fetches before the launch before it has ended", 0, 64},
         {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
         {"wide", "on Hopper: columns of a block's tile", 16, 256, 0},

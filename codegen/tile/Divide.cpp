@@ -75,6 +75,7 @@ private:
   void results(Variant &variant);
   void sumsFor(int split);
   int stored(int node, const Place &at, int split);
+  int statistic(int node, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made);
   int reduction(int node, const Place &at, int split);
   bool asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant);
   bool variant(const std::string &name, int few, bool all, int capability = 80);
@@ -185,7 +186,7 @@ void Divider::fuse(const Fusion &fused, Stage &stage, const std::function<int(in
 }
 
 bool Divider::asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant) {
-  std::optional<Tensor> tensor = tensorOf(p, operand, own, length, tile, variant.adjacent);
+  std::optional<Tensor> tensor = tensorOf(p, operand, own, length, tile, asyncDepth, variant.adjacent);
   if (tensor)
     operand.tensor = *tensor;
   return tensor.has_value();
@@ -252,6 +253,11 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       return sumParts(f, split, std::move(stage), variant);
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
+  for (Store &store : stage.stores) {
+    store.pairs = !all && storedInPairs(p, store, stage.columns);
+    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
+      variant.aligned.push_back(store.buffer);
+  }
   variant.stages.push_back(std::move(stage));
 }
 
@@ -292,6 +298,12 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
   stage.most = most, stage.split = numbers.split, stage.ahead = numbers.ahead;
   places.forget();
+  auto launched = places.reduction;
+  std::map<int, int> statistics;
+  places.reduction = [&](int node, const Place &at) {
+    int made = statistic(node, at, f, stage, statistics);
+    return made < 0 ? launched(node, at) : made;
+  };
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
     Place place = placeOf(f, fused, part, depth());
     stage.xValue = places.at(f.x, place);
@@ -304,8 +316,13 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || f.columns.size() != 1 ||
         f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
       throw Refusal("a weight that is not packed, or not read in order");
+    stage.slice = numbers.slice;
+    while (buffer.layout.tile % stage.slice)
+      stage.slice /= 2;
     stage.w.push_back(std::move(w));
   }
+  places.reduction = launched;
+  places.forget();
   if (fused) {
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   } else {
@@ -316,6 +333,30 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     sums[f.node] = stage.sums;
   }
   variant.stages.push_back(std::move(stage));
+}
+
+/// A number of a row that each block of few rows makes for itself, as a launch of its own would take longer; -1: it is no
+/// number of the product's rows.
+int Divider::statistic(int i, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made) {
+  const Node &node = graph.nodes[i], &from = graph.nodes[node.operands[0]];
+  if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
+      node.reduction == Reduction::All || node.dims.size() != f.rows.size())
+    return -1;
+  Place place = places.divided(f.rows, row());
+  for (size_t d = 0; d < f.rows.size(); ++d)
+    if (node.dims[d].name != f.rows[d].name || at.at(f.rows[d].name) != place.at(f.rows[d].name))
+      return -1;
+  if (!made.count(i)) {
+    Axis along;
+    for (const std::string &name : node.names)
+      along.dims.push_back(from.dims[from.find(name)]);
+    for (auto &[name, position] : places.divided(along.dims, column()))
+      place[name] = position;
+    int value = places.at(node.operands[0], place); // which may have statistics before its own
+    made[i] = v.statistic(int64_t(stage.statistics.size()));
+    stage.statistics.push_back({value, node.reduction, along.extent()});
+  }
+  return made.at(i);
 }
 
 /// What a product left in memory.
@@ -378,23 +419,40 @@ void Divider::sumsFor(int split) {
   places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
 }
 
+/// Results whose last dimension is as long are one launch: the rows of one after those of another.
 void Divider::results(Variant &variant) {
+  std::vector<Stage> maps;
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
-    Stage map{Stage::Form::Map, {node.dims}, {}, {}, {}, {}, {}, {}};
+    Axis rows{node.dims}, columns;
     if (!node.dims.empty()) {
-      map.columns.dims = {node.dims.back()};
-      map.rows.dims.pop_back();
+      columns.dims = {node.dims.back()};
+      rows.dims.pop_back();
     }
-    Place place = places.divided(map.rows.dims, row());
-    for (auto &[name, position] : places.divided(map.columns.dims, column()))
+    auto same = std::find_if(maps.begin(), maps.end(),
+                             [&](const Stage &map) { return map.columns.extent() == columns.extent(); });
+    if (same == maps.end())
+      same = maps.insert(same, Stage{Stage::Form::Map, rows, columns, {}, {}, {}, {}, {}});
+    Store store{graph.argumentCount() + int(i), {}, 0};
+    int own = row();
+    if (!same->stores.empty()) {
+      if (!same->stores[0].to)
+        same->stores[0].to = same->rows.extent();
+      store.from = same->rows.extent();
+      store.to = store.from + rows.extent();
+      own = places.integer(Op::Sub, own, v.length(store.from));
+      same->rows.dims = {{"row", *store.to}};
+    }
+    Place place = places.divided(rows.dims, own);
+    for (auto &[name, position] : places.divided(columns.dims, column()))
       place[name] = position;
-    std::vector<int> at;
     for (const Dim &dim : node.dims)
-      at.push_back(place.at(dim.name));
-    map.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], place)});
-    variant.stages.push_back(std::move(map));
+      store.at.push_back(place.at(dim.name));
+    store.value = places.at(graph.results[i], place);
+    same->stores.push_back(std::move(store));
   }
+  for (Stage &map : maps)
+    variant.stages.push_back(std::move(map));
 }
 
 bool Divider::variant(const std::string &name, int few, bool all, int capability) {

@@ -42,6 +42,24 @@ bool isExact(const Program &p, int value) {
   return x.op == Op::Narrow || (x.op == Op::Neg && isExact(p, x.operands[0]));
 }
 
+bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
+  const Buffer &buffer = p.buffers[size_t(store.buffer)];
+  const Layout &layout = buffer.layout;
+  std::optional<int64_t> extent = columns.extent().constant();
+  if (buffer.dims.empty() || layout.packed || !extent || *extent % 8 ||
+      (buffer.storage != Storage::F32 && buffer.storage != Storage::BF16))
+    return false;
+  size_t last = buffer.dims.size() - 1;
+  bool dense = buffer.role == Buffer::Role::Scratch; // whose rows begin at multiples of eight
+  if (!dense && layout.strides[last] != 1)
+    return false;
+  for (size_t d = 0; d <= last; ++d)
+    if (!eights(p, store.at[d], Coordinate::Column, d == last) ||
+        (!dense && d < last && layout.strides[d] && *layout.strides[d] % 2))
+      return false;
+  return true;
+}
+
 bool runsAcross(const Program &p, int value, Coordinate own) {
   bool across = false, along = false;
   auto look = [&](auto &&self, int from) -> void {

@@ -16,17 +16,20 @@ bool runsAcross(const Program &program, int value, Coordinate own);
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
 
+/// Whether a product's elements of two columns can be stored together (Store::pairs), where the buffer is aligned.
+bool storedInPairs(const Program &program, const Store &store, const Axis &columns);
+
 /// The values that number the dimensions of an axis, one for each.
 struct Numbered {
   std::vector<Dim> dims;
   std::vector<int> values;
 };
 
-/// `own`: of rows or columns, of which a block has `tile`. What must hold when it runs is added to `adjacent`. Nothing: an
-/// element's address is no sum of one term for each of rows or columns, depth and matrix, or lines have no width that can be
-/// swizzled.
+/// `own`: of rows or columns, of which a block has `tile`, by `deep` of the depth. What must hold when it runs is added to
+/// `adjacent`. Nothing: an element's address is no sum of one term for each of rows or columns, depth and matrix, or lines have
+/// no width that can be swizzled.
 std::optional<Tensor> tensorOf(Program &program, const Operand &operand, const Numbered &own, const Numbered &depth,
-                               int tile, std::vector<Variant::Adjacent> &adjacent);
+                               int tile, int deep, std::vector<Variant::Adjacent> &adjacent);
 
 } // namespace quern::codegen::tile
 #endif

@@ -84,6 +84,8 @@ private:
       return "(" + v.size.str() + ")";
     case Value::Form::Sum:
       return "sum" + std::to_string(v.integer);
+    case Value::Form::Statistic:
+      return "statistic" + std::to_string(v.integer);
     default:
       return "%" + std::to_string(i);
     }
@@ -114,6 +116,8 @@ private:
     const Attend &a = s.attend;
     out << " matrices " << axis(s.matrices) << " keys " << axis(a.keys) << "\n      " << a.rows << " rows, "
         << a.keysTogether << " keys at a time, " << a.stages << " stages, " << a.warps << " warps";
+    if (a.groups)
+      out << ", in " << a.groups << " groups";
     if (a.split)
       out << ", keys in " << a.split << " parts";
     out << "\n";
@@ -136,7 +140,7 @@ private:
     for (const Attend::Total &total : a.totals)
       factor(total.v), values({total.weights}), ofStores(total.stores);
     ofStores(a.rowStores);
-    values(a.sinks), values({a.score, a.from, a.to});
+    values(a.sinks), values({a.score, a.whole, a.from, a.to});
     define(needed);
     auto held = [&](const char *what, const Factor &one) {
       out << "      " << what << " = ";
@@ -150,7 +154,8 @@ private:
     if (a.to >= 0)
       out << "      keys to " << name(a.to) << "\n";
     if (a.score >= 0)
-      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << "\n";
+      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << " times "
+          << a.scale << "\n      of a row that sees all keys " << name(a.whole) << "\n";
     for (const Attend::Total &total : a.totals) {
       held("v", total.v);
       if (total.weights >= 0)
@@ -160,8 +165,12 @@ private:
     put(a.rowStores);
   }
   void put(const std::vector<Store> &stores) {
-    for (const Store &store : stores)
-      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
+    for (const Store &store : stores) {
+      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value);
+      if (store.to)
+        out << " for rows from " << store.from.str() << " to " << store.to->str();
+      out << "\n";
+    }
   }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
@@ -181,7 +190,8 @@ private:
     if (tiles && s.split > 1)
       out << ", depth in " << s.split << " parts";
     if (s.form == Stage::Form::Dots)
-      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts, " << s.ahead << " steps ahead";
+      out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split << " parts, "
+          << s.ahead << " steps ahead";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {
@@ -194,6 +204,8 @@ private:
       operand(w);
     if (s.form == Stage::Form::Dots)
       need(s.xValue, needed);
+    for (const Statistic &one : s.statistics)
+      need(one.value, needed);
     for (const Store &store : s.stores) {
       need(store.value, needed);
       for (int position : store.at)
@@ -201,8 +213,16 @@ private:
     }
     define(needed);
     if (tiles)
+<<<<<<< HEAD
       out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side")
           << boxes(s.x) << "\n";
+=======
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side") << boxes(s.x)
+          << "\n";
+    for (size_t i = 0; i < s.statistics.size(); ++i)
+      out << "      statistic" << i << " = " << reductions[int(s.statistics[i].reduction)] << " of "
+          << s.statistics[i].extent.str() << ": " << name(s.statistics[i].value) << "\n";
+>>>>>>> main
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)

@@ -22,6 +22,7 @@ struct Value {
     Table,      ///< `numbers` at operand 0
     Load,       ///< of buffer `integer` at the operands, one for each of its dimensions; stored narrow, it is widened
     Sum,        ///< of the product, of its part `integer`
+    Statistic,  ///< of the row: number `integer` of the stage's
     Apply,      ///< `op` of the operands; Narrow rounds to bf16 and stays a float
   };
   Form form = Form::Number;
@@ -49,6 +50,7 @@ public:
   int table(std::vector<double> numbers, int index);
   int load(int buffer, Kind kind, std::vector<int> positions);
   int sum(int64_t part);
+  int statistic(int64_t which);
   int apply(Op op, Kind kind, std::vector<int> operands, Predicate predicate = Predicate::Lt);
   std::optional<int64_t> known(int value) const;
 
@@ -97,10 +99,14 @@ struct Operand {
   Tensor tensor{};         ///< of an asynchronous product
 };
 
+/// `from`, `to`: of a map, the rows for which there is such an element; all where there is no `to`.
 struct Store {
   int buffer = 0;
   std::vector<int> at;
   int value = 0;
+  ir::Size from{};
+  std::optional<ir::Size> to{};
+  bool pairs = false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
 };
 
 /// How a product is cut: a block's tile, the ring of its copies, its warps.
@@ -134,7 +140,9 @@ struct Attend {
   Axis keys;
   std::vector<Dot> dots{};
   std::vector<Total> totals{};
-  int score = -1;                 ///< whose softmax weighs the only total; -1: no softmax
+  int score = -1;                 ///< whose softmax, times `scale`, weighs the only total; -1: no softmax
+  double scale = 1;               ///< more than 0
+  int whole = -1;                 ///< the score where a row sees all keys from `from` to `to`
   std::vector<int> sinks{};       ///< of a row: scores without a value
   int from = -1, to = -1;         ///< of a row: its first and last key, growing with rows; -1: all
   std::vector<Store> rowStores{}; ///< for each row
@@ -143,8 +151,17 @@ struct Attend {
   /// of e^(score - it).
   int split = 0;
   int rows = 64, keysTogether = 64, stages = 2, warps = 4; ///< of a block; the ring's slots
-  int threads() const { return 32 * warps; }
+  /// Of Hopper: warp groups of 64 rows, beside the one that copies; keys and values then have tensors. 0: any card's.
+  int groups = 0;
+  int threads() const { return 32 * warps + (groups ? 128 : 0); }
   bool copies() const; ///< keys and values by asynchronous copies; else threads compute them
+};
+
+/// A number for each row of few, made by every block for itself: of a row and a position, which is the column.
+struct Statistic {
+  int value = 0; ///< may need those before it
+  Reduction reduction = Reduction::Sum;
+  ir::Size extent{};
 };
 
 /// A launch.
@@ -167,6 +184,8 @@ struct Stage {
   // Of dots; `split` of an asynchronous product, too, where it is that of its matrices:
   int xValue = 0;                       ///< of a row at a depth
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int slice = 0;                        ///< columns of a block, a part of a packed tile
+  std::vector<Statistic> statistics{};  ///< that xValue needs
   int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
   int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction

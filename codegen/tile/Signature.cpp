@@ -24,16 +24,18 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   };
   if (stage.form == Stage::Form::Product)
     place(stage.x.buffer, stage.x.at);
-  const bool async = stage.form == Stage::Form::Async;
+  const size_t boxes = tensorsOf(stage);
   for (const Operand &w : stage.w)
-    if (!async)
+    if (!boxes)
       place(w.buffer, w.at);
-  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+  for (size_t i = 0; i < boxes; ++i)
     for (const TensorDim &dim : operandOf(stage, i).tensor.dims)
       if (dim.at >= 0)
         need(need, dim.at);
   if (stage.form == Stage::Form::Dots) {
     need(need, stage.xValue);
+    for (const Statistic &one : stage.statistics)
+      need(need, one.value);
     if (stage.sums >= 0)
       buffers.insert(stage.sums);
   }
@@ -46,7 +48,10 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   put(stage.stores);
   const Attend &attend = stage.attend;
   auto factor = [&](const Factor &one) {
-    one.copied ? place(one.copied->buffer, one.copied->at) : need(need, one.value);
+    if (!one.copied)
+      need(need, one.value);
+    else if (!boxes)
+      place(one.copied->buffer, one.copied->at);
   };
   for (const Attend::Dot &dot : attend.dots)
     factor(dot.q), factor(dot.k);
@@ -58,7 +63,7 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   put(attend.rowStores);
   for (int value : attend.sinks)
     need(need, value);
-  for (int value : {attend.score, attend.from, attend.to})
+  for (int value : {attend.score, attend.whole, attend.from, attend.to})
     if (value >= 0)
       need(need, value);
   std::vector<Parameter> parameters;
@@ -72,12 +77,18 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
       if (!b.layout.strides[d])
         parameters.push_back({Parameter::Form::Stride, buffer, d, {}});
   }
-  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+  for (size_t i = 0; i < boxes; ++i)
     parameters.push_back({Parameter::Form::Tensor, operandOf(stage, i).buffer, i, {}});
   return parameters;
 }
 
+size_t tensorsOf(const Stage &stage) {
+  return stage.form == Stage::Form::Async ? stage.w.size() + 1 : stage.attend.groups ? 2 : 0;
+}
+
 const Operand &operandOf(const Stage &stage, size_t number) {
+  if (stage.attend.groups)
+    return number ? *stage.attend.totals[0].v.copied : *stage.attend.dots[0].k.copied;
   return number ? stage.w[number - 1] : stage.x;
 }
 
@@ -107,6 +118,15 @@ bool Attend::copies() const {
   return totals[0].v.copied.has_value(); // all of them or none
 }
 
+/// Lines of a box stand one after the other, and boxes begin where the widest swizzle does.
+GroupSlots groupSlotsOf(const Attend &attend) {
+  auto bytes = [&](const Factor &factor) {
+    int64_t width = factor.copied->tensor.width, boxes = (factor.padded() + width - 1) / width;
+    return (2 * width * attend.keysTogether * boxes + 1023) / 1024 * 1024;
+  };
+  return {bytes(attend.dots[0].k), bytes(attend.totals[0].v)};
+}
+
 SharedAttend sharedAttendOf(const Attend &attend) {
   SharedAttend shared;
   int64_t bytes = 0;
@@ -126,6 +146,21 @@ SharedAttend sharedAttendOf(const Attend &attend) {
   return shared;
 }
 
+SharedDots sharedDotsOf(const Stage &stage) {
+  constexpr int64_t bytesOfX = 32 << 10;
+  SharedDots shared;
+  shared.depth = bytesOfX / 4 / stage.most;
+  if (std::optional<int64_t> depth = stage.depth.constant())
+    shared.depth = std::min(shared.depth, (*depth + 63) / 64 * 64);
+  int64_t floats = stage.most * shared.depth;
+  shared.sums = 4 * floats;
+  floats += int64_t(stage.most) * stage.slice * int64_t(stage.w.size()) * (dotThreads / 32);
+  shared.statistics = 4 * floats;
+  floats += int64_t(stage.most) * int64_t(stage.statistics.size()) * (dotThreads / 32);
+  shared.bytes = 4 * floats;
+  return shared;
+}
+
 int mapWidth(const Stage &stage) {
   int width = 1;
   int64_t columns = stage.columns.extent().constant().value_or(64);
@@ -138,7 +173,7 @@ int blocksTogether(const Stage &stage) {
   if (stage.form == Stage::Form::Map || stage.form == Stage::Form::Reduce)
     return 0;
   if (stage.form == Stage::Form::Dots)
-    return stage.most == 1 ? 4 : 1;
+    return stage.most == 1 ? 2 : 1;
   if (stage.form == Stage::Form::Async || stage.form == Stage::Form::Attend)
     return 1;
   const Cut &cut = stage.cut;
@@ -146,7 +181,7 @@ int blocksTogether(const Stage &stage) {
   return cut.threads() * (sums + 64) * 2 <= 65536 ? 2 : 1;
 }
 
-Grid gridOf(const Program &program, const Stage &stage) {
+Grid gridOf(const Stage &stage) {
   const Cut &cut = stage.cut;
   switch (stage.form) {
   case Stage::Form::Map: {
@@ -156,9 +191,12 @@ Grid gridOf(const Program &program, const Stage &stage) {
   case Stage::Form::Reduce: // a row for each warp
     return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};
   case Stage::Form::Dots: {
-    int64_t tile = program.buffers[size_t(stage.w[0].buffer)].layout.tile;
-    int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));
-    return {{stage.columns.extent(), tile}, {ir::Size(stage.split)}, {stage.matrices.extent()}, dotThreads, bytes};
+    SharedDots shared = sharedDotsOf(stage);
+    return {{stage.columns.extent(), stage.slice},
+            {ir::Size(stage.split)},
+            {stage.matrices.extent()},
+            dotThreads,
+            shared.bytes};
   }
   case Stage::Form::Async:
     return {{stage.columns.extent(), cut.columns},
@@ -168,6 +206,12 @@ Grid gridOf(const Program &program, const Stage &stage) {
             (asyncSlotBytes(stage) + 16) * cut.stages};
   case Stage::Form::Attend: {
     const Attend &attend = stage.attend;
+    if (attend.groups)
+      return {{stage.rows.extent(), attend.rows},
+              {ir::Size(1)},
+              {stage.matrices.extent()},
+              attend.threads(),
+              (groupSlotsOf(attend).bytes() + 32) * attend.stages};
     SharedAttend shared = sharedAttendOf(attend);
     return {{stage.rows.extent(), attend.rows},
             {ir::Size(std::max(1, attend.split))},

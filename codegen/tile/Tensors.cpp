@@ -13,9 +13,9 @@ constexpr int64_t mostBox = 256;
 
 class Finder {
 public:
-  Finder(Program &program, const Operand &operand, int tile, std::vector<Variant::Adjacent> &adjacent)
+  Finder(Program &program, const Operand &operand, int tile, int deep, std::vector<Variant::Adjacent> &adjacent)
       : p(program), v(program.values), operand(operand), b(program.buffers[size_t(operand.buffer)]), tile(tile),
-        adjacent(adjacent) {}
+        deep(deep), adjacent(adjacent) {}
 
   std::optional<Tensor> run(const Numbered &own, const Numbered &depth) {
     return b.layout.packed ? packed() : dense(own, depth);
@@ -26,7 +26,7 @@ private:
   Values &v;
   const Operand &operand;
   const Buffer b; // a copy: positions are added to the program meanwhile
-  int tile;
+  int tile, deep;
   std::vector<Variant::Adjacent> &adjacent;
 
   bool isOfBlock(int value) const { // depends on rows, columns or depth
@@ -61,7 +61,7 @@ private:
     ir::Size depth = b.dims[last].size;
     Tensor made{{}, int(width), width * boxTiles};
     made.dims.push_back({TensorDim::Along::Own, ir::Size(rows), width, 1, rows, -1, ir::Size(1)});
-    made.dims.push_back({TensorDim::Along::Depth, depth, asyncDepth, 1, 0, -1, ir::Size(rows)});
+    made.dims.push_back({TensorDim::Along::Depth, depth, deep, 1, 0, -1, ir::Size(rows)});
     made.dims.push_back({TensorDim::Along::Own, all, boxTiles, rows, 0, stacked, depth * ir::Size(rows)});
     return made;
   }
@@ -101,13 +101,13 @@ private:
   std::optional<Tensor> dense(const Numbered &ownAxis, const Numbered &depthAxis) {
     std::set<size_t> used;
     std::optional<TensorDim> own = merged(ownAxis, used), depth = merged(depthAxis, used);
-    if (!own || !depth || tile > mostBox)
+    if (!own || !depth || tile > mostBox || deep > mostBox)
       return std::nullopt;
     own->along = TensorDim::Along::Own, depth->along = TensorDim::Along::Depth;
     Tensor made;
-    made.width = operand.depthInner ? 64 : std::min(tile, 64);
+    made.width = operand.depthInner ? deep : std::min(tile, 64);
     made.each = operand.depthInner ? tile : made.width;
-    own->box = made.each, depth->box = asyncDepth;
+    own->box = made.each, depth->box = deep;
     TensorDim &inner = operand.depthInner ? *depth : *own;
     if (inner.of + 1 != operand.at.size() || !canSwizzle(made.width))
       return std::nullopt;
@@ -128,9 +128,9 @@ private:
 } // namespace
 
 std::optional<Tensor> tensorOf(Program &program, const Operand &operand, const Numbered &own, const Numbered &depth,
-                               int tile, std::vector<Variant::Adjacent> &adjacent) {
+                               int tile, int deep, std::vector<Variant::Adjacent> &adjacent) {
   std::vector<Variant::Adjacent> conditions;
-  std::optional<Tensor> made = Finder(program, operand, tile, conditions).run(own, depth);
+  std::optional<Tensor> made = Finder(program, operand, tile, deep, conditions).run(own, depth);
   if (made)
     adjacent.insert(adjacent.end(), conditions.begin(), conditions.end());
   return made;

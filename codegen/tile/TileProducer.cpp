@@ -28,12 +28,13 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   const PlanPart &part = plan.parts.at(0);
   Numbers numbers;
   if (holdsAttention(graph)) {
-    numbers.attend = {part["rows"], part["keys"],  part["stages"], part["warps"],
-                      part["few"],  part["split"], part["pieces"]};
+    numbers.attend = {part["rows"],  part["keys"],   part["stages"], part["warps"], part["few"],
+                      part["split"], part["pieces"], part["groups"], part["wide"],  part["ring"]};
   } else {
     numbers.cut = {part["rows"],   part["columns"],   part["depth"],
                    part["stages"], part["warp_rows"], part["warp_columns"]};
-    numbers.few = part["few"], numbers.split = part["split"], numbers.ahead = part["ahead"];
+    numbers.few = part["few"], numbers.split = part["split"], numbers.slice = part["slice"];
+    numbers.ahead = part["ahead"];
     numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
   }
   Program program;

@@ -18,8 +18,8 @@ public:
     for (const Variant &variant : p.variants) {
       written.clear();
       for (const Stage &one : variant.stages) {
-        if (one.form == Stage::Form::Async && variant.capability != 90)
-          fail("an asynchronous product for any card");
+        if ((one.form == Stage::Form::Async || one.attend.groups) && variant.capability != 90)
+          fail("warp groups for any card");
         if (!wrong)
           stage(one);
       }
@@ -34,6 +34,7 @@ private:
   const Program &p;
   std::optional<std::string> wrong;
   std::set<int> written;
+  size_t statistics = 0; ///< that the stage has by now
 
   void fail(const std::string &what) {
     if (!wrong)
@@ -61,6 +62,8 @@ private:
     const Value &v = p.values[i];
     for (int operand : v.operands)
       reads(operand);
+    if (v.form == Value::Form::Statistic && size_t(v.integer) >= statistics)
+      fail("a statistic is read before it is made");
     if (v.form == Value::Form::Load)
       readsBuffer(int(v.integer));
   }
@@ -76,7 +79,8 @@ private:
     if (!wrong)
       readsBuffer(from.buffer);
   }
-  void tensor(const Operand &from, int tile) {
+  /// A tile of `tile` rows or columns by `deep`, in copies.
+  void tensor(const Operand &from, int64_t tile, int64_t deep) {
     operand(from);
     const Tensor &t = from.tensor;
     int64_t box = 1;
@@ -87,7 +91,7 @@ private:
     }
     // Lines of 32, 64 or 128 bytes, in the order that tensor cores expect; copies that make up the tile.
     if (t.dims.size() < 2 || t.dims.size() > 5 || (t.width != 16 && t.width != 32 && t.width != 64) ||
-        t.dims[0].box != t.width || t.each < 1 || tile % t.each || box != t.each * asyncDepth)
+        t.dims[0].box != t.width || t.each < 1 || tile % t.each || box != t.each * deep)
       fail("a tensor that its copies cannot read");
   }
   void factor(const Factor &one, bool depthInner) {
@@ -97,6 +101,15 @@ private:
     if (one.inner < 1 || one.pieces < 1 || one.pieces > 3 ||
         (one.copied && (one.pieces > 1 || one.copied->depthInner != depthInner)))
       fail("a factor of attention that tensor cores cannot read");
+  }
+  void groups(const Attend &a) {
+    if (a.dots.size() != 1 || a.score < 0 || !a.copies() || a.dots[0].q.pieces > 1 || a.totals[0].pieces > 1 ||
+        a.split || a.rows != groupRows * a.groups || a.warps != 4 * a.groups || a.keysTogether > 256 ||
+        a.totals[0].v.padded() > 256)
+      return fail("an attention that warp groups do not compute");
+    const Operand &k = *a.dots[0].k.copied, &v = *a.totals[0].v.copied;
+    tensor(k, a.keysTogether, k.tensor.width);
+    tensor(v, v.tensor.width, a.keysTogether);
   }
   void attend(const Attend &a) {
     if (a.dots.empty() || a.totals.empty() || (a.score >= 0 && a.totals.size() > 1))
@@ -116,7 +129,9 @@ private:
         reads(total.weights);
       stores(total.stores);
     }
-    for (int value : {a.score, a.from, a.to})
+    if (a.groups)
+      groups(a);
+    for (int value : {a.score, a.whole, a.from, a.to})
       if (value >= 0)
         reads(value);
     for (int value : a.sinks)
@@ -152,17 +167,22 @@ private:
         fail("a cut that its warp groups cannot share");
       if (s.split > 1 && s.matrices.extent().constant() != s.split)
         fail("parts of the depth that are no blocks");
-      tensor(s.x, c.rows);
+      tensor(s.x, c.rows, asyncDepth);
       for (const Operand &w : s.w)
-        tensor(w, c.columns);
+        tensor(w, c.columns, asyncDepth);
       if (s.w.empty())
         fail("a product without its factors");
     } else if (s.form == Stage::Form::Dots) {
       for (const Operand &w : s.w)
         place(w.buffer, w.at);
+      for (const Statistic &one : s.statistics)
+        reads(one.value), ++statistics;
       reads(s.xValue);
+      statistics = 0;
       if (s.most < 1 || s.split < 1)
         fail("dots of no rows");
+      if (const int64_t tile = p.buffers[size_t(s.w[0].buffer)].layout.tile; s.slice < 1 || tile % s.slice)
+        fail("dots whose columns are no part of a packed tile");
       if (s.sums >= 0)
         written.insert(s.sums);
       if ((s.sums >= 0) == (s.stores.size() > 0) || (s.split > 1 && s.sums < 0))
@@ -170,6 +190,9 @@ private:
     }
     if (s.form == Stage::Form::Attend)
       attend(s.attend);
+    for (const Store &store : s.stores)
+      if (store.to && s.form != Stage::Form::Map)
+        fail("only a map has rows of several results");
     stores(s.stores);
   }
 };

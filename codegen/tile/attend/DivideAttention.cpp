@@ -1,6 +1,7 @@
 // Takes: a kernel of attention, or of its gradient, and a plan's numbers. Gives: its tile program.
 //
 //   few rows       keys divided among blocks; a map adds their parts, in one order
+//   many, on Hopper  keys and values by copies of whole boxes, warp groups; one product and one total, in one piece
 //   many, aligned  keys and values are copied as they are in memory, in bf16, 16 bytes at a time
 //   any            threads compute them: other numbers, other addresses
 //
@@ -11,6 +12,7 @@
 #include "codegen/tile/Operands.h"
 #include "codegen/tile/attend/AttentionForm.h"
 #include "codegen/tile/attend/Onward.h"
+#include "codegen/tile/attend/Score.h"
 
 #include <algorithm>
 #include <limits>
@@ -48,7 +50,9 @@ private:
   int inFew(const std::vector<int> &buffers, int matrix, int row, int &shift, int &share);
   int scratch(std::vector<Dim> dims);
   Stage stage(Variant &variant, bool copies);
-  void many(const std::string &name, bool copies);
+  Place placeOfKeys(Coordinate keys);
+  bool asTensors(Variant &variant, Attend &attend);
+  void many(const std::string &name, bool copies, int groups = 0);
   void few(bool copies);
   bool canCopy(Variant &variant, Stage *into);
 };
@@ -57,6 +61,12 @@ private:
 Place AttentionDivider::placeOf(int row, int matrix) {
   Place place = places.divided(form.rows, row);
   place.merge(places.divided(form.frame.heads, matrix));
+  return place;
+}
+
+Place AttentionDivider::placeOfKeys(Coordinate keys) {
+  Place place = places.divided(form.frame.heads, at(Coordinate::Matrix));
+  place[form.frame.key.name] = at(keys);
   return place;
 }
 
@@ -106,11 +116,9 @@ std::vector<int> AttentionDivider::sinksAt(const Place &place) {
 
 void AttentionDivider::expressions() {
   const AttentionPattern &frame = form.frame;
-  const int row = at(Coordinate::Row), column = at(Coordinate::Column), matrix = at(Coordinate::Matrix),
-            depth = at(Coordinate::Depth);
+  const int row = at(Coordinate::Row), column = at(Coordinate::Column), matrix = at(Coordinate::Matrix);
   made.keys = {{frame.key}};
-  Place ofRow = placeOf(row, matrix), ofKey = places.divided(frame.heads, matrix), ofValue = ofKey;
-  ofKey[frame.key.name] = column, ofValue[frame.key.name] = depth;
+  Place ofRow = placeOf(row, matrix), ofKey = placeOfKeys(Coordinate::Column), ofValue = placeOfKeys(Coordinate::Depth);
   for (const AttentionDot &dot : frame.dots) {
     Attend::Dot one{factor(dot.q, ofRow, dot.depth, Coordinate::Depth, numbers.pieces),
                     factor(dot.k, ofKey, dot.depth, Coordinate::Depth, numbers.pieces)};
@@ -138,8 +146,9 @@ void AttentionDivider::expressions() {
     }
     throw Refusal("a score of another row or key");
   };
+  int score = -1;
   if (form.softmax) {
-    made.score = real(places.at(frame.score, both));
+    score = real(places.at(frame.score, both));
     made.sinks = sinksAt(ofRow);
   } else {
     for (size_t i = 0; i < form.sums.size(); ++i)
@@ -150,6 +159,8 @@ void AttentionDivider::expressions() {
     made.from = bound(*frame.lower, true);
   if (frame.upper)
     made.to = bound(*frame.upper, false);
+  if (form.softmax)
+    setScore(v, score, made);
 }
 
 /// Where the totals are known; `ofRows`: of results that are one number for each row, else of the others.
@@ -232,9 +243,37 @@ Stage AttentionDivider::stage(Variant &variant, bool copies) {
   return stage;
 }
 
-void AttentionDivider::many(const std::string &name, bool copies) {
-  Variant variant{name, 0, Axis{form.rows}.extent(), {}, 80, {}, {}};
+/// Keys and values as tensors that copies of whole boxes read; false: they are none.
+bool AttentionDivider::asTensors(Variant &variant, Attend &attend) {
+  const Dim &key = form.frame.key;
+  auto width = [](int64_t inner) { return inner > 32 ? 64 : inner > 16 ? 32 : 16; };
+  auto set = [&](Factor &factor, const Numbered &own, const Numbered &depth, int tile, int deep) {
+    std::optional<Tensor> tensor = tensorOf(p, *factor.copied, own, depth, tile, deep, variant.adjacent);
+    if (tensor)
+      factor.copied->tensor = *tensor;
+    return tensor.has_value();
+  };
+  Numbered deep{form.frame.dots[0].depth, {}};
+  Place ofDepth = places.divided(deep.dims, at(Coordinate::Depth));
+  for (const Dim &dim : deep.dims)
+    deep.values.push_back(ofDepth.at(dim.name));
+  Factor &k = attend.dots[0].k, &value = attend.totals[0].v;
+  return set(k, {{key}, {at(Coordinate::Column)}}, deep, numbers.wide, width(k.inner)) &&
+         set(value, {{form.sums[0].column}, {at(Coordinate::Column)}}, {{key}, {at(Coordinate::Depth)}},
+             width(value.inner), numbers.wide);
+}
+
+/// `groups`: warp groups of Hopper; nothing is made where it has no such form.
+void AttentionDivider::many(const std::string &name, bool copies, int groups) {
+  Variant variant{name, 0, Axis{form.rows}.extent(), {}, groups ? 90 : 80, {}, {}};
   Stage one = stage(variant, copies);
+  if (groups) {
+    if (!form.softmax || made.dots.size() > 1 || made.dots[0].q.pieces > 1 || made.totals[0].pieces > 1 ||
+        !asTensors(variant, one.attend))
+      return;
+    one.attend.groups = groups, one.attend.rows = groupRows * groups, one.attend.warps = 4 * groups;
+    one.attend.keysTogether = numbers.wide, one.attend.stages = numbers.ring;
+  }
   std::vector<int> totals;
   for (size_t i = 0; i < form.sums.size(); ++i)
     totals.push_back(v.sum(0));
@@ -317,6 +356,8 @@ void AttentionDivider::run() {
   bool copies = canCopy(unused, nullptr);
   if (form.softmax && numbers.few)
     few(copies);
+  if (copies && numbers.groups)
+    many("groups", true, numbers.groups);
   if (copies)
     many("direct", true);
   many("any", false);

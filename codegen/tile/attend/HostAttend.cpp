@@ -55,6 +55,7 @@ private:
   const Attend &a;
   HostValues &h;
   int64_t rows = 0, keys = 0, matrix = 0, row0 = 0;
+  int64_t wholeFrom = 0, wholeEnd = 0; ///< keys that all rows of the block see
   std::vector<Tile> q, k, v;
   std::vector<Numbers> totals; ///< [total][row][column]
   Numbers most, sum;           ///< of rows
@@ -69,10 +70,12 @@ private:
     };
     int64_t begin = a.from >= 0 ? clamped(a.from, row0, 0) : 0,
             end = a.to >= 0 ? clamped(a.to, rowOf(a.rows - 1), 1) : keys;
+    wholeFrom = a.from >= 0 ? clamped(a.from, rowOf(a.rows - 1), 0) : 0;
+    wholeEnd = std::min(end, a.to >= 0 ? clamped(a.to, row0, 1) : keys);
     if (a.split) {
       int64_t tiles = (std::max<int64_t>(end - begin, 0) + a.keysTogether - 1) / a.keysTogether,
               each = (tiles + a.split - 1) / a.split * a.keysTogether;
-      begin += part * each, end = std::min(end, begin + each);
+      begin += part * each, end = std::min(end, begin + each), wholeEnd = std::min(end, wholeEnd);
     }
     q.clear(), k.clear(), v.clear(), totals.clear();
     for (const Attend::Dot &dot : a.dots) {
@@ -123,6 +126,7 @@ private:
 
   void tile(int64_t k0, int64_t end) {
     fill(k0, end);
+    bool isWhole = k0 + a.keysTogether <= wholeEnd && k0 >= wholeFrom;
     for (int64_t i = 0; i < a.rows; ++i) {
       std::vector<Numbers> weights(a.totals.size(), Numbers(size_t(a.keysTogether)));
       for (int64_t j = 0; j < a.keysTogether; ++j) {
@@ -139,7 +143,7 @@ private:
         h.sums = products;
         bool inside = k0 + j < end;
         if (a.score >= 0)
-          weights[0][size_t(j)] = inside ? float(h.get(a.score)) : -INFINITY;
+          weights[0][size_t(j)] = inside ? float(a.scale * h.get(isWhole ? a.whole : a.score)) : -INFINITY;
         for (size_t t = 0; t < a.totals.size() && a.score < 0; ++t)
           weights[t][size_t(j)] = inside ? float(h.get(a.totals[t].weights)) : 0;
       }

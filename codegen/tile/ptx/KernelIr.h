@@ -48,6 +48,9 @@ protected:
   void barrier();
   /// `body` where the condition holds.
   void when(llvm::Value *condition, const std::function<void()> &body);
+  /// What the one makes where the condition holds, else what the other makes.
+  std::vector<llvm::Value *> either(llvm::Value *condition, const std::function<std::vector<llvm::Value *>()> &then,
+                                    const std::function<std::vector<llvm::Value *>()> &otherwise);
   /// For counter from `from`, by `step`, while it is less than `to`; `carried` go from step to step. `together`: steps that
   /// LLVM makes one of.
   void loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
@@ -61,11 +64,24 @@ protected:
   void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
   llvm::Value *get(int value);
   std::vector<llvm::Value *> sums; ///< of the parts
+  std::vector<llvm::Value *> statistics; ///< of the row where it stands
+  /// Of two numbers that are reduced; and what a sum begins with.
+  llvm::Value *combined(Reduction reduction, llvm::Value *x, llvm::Value *y);
+  llvm::Value *neutral(Reduction reduction);
+  llvm::Value *ofWarp(Reduction reduction, llvm::Value *x); ///< of all lanes, in each
   /// The address of an element.
   llvm::Value *address(int buffer, const std::vector<int> &at);
   llvm::Value *load(int buffer, const std::vector<int> &at);
   /// Where `inside` holds. `value`: instead of the store's.
   void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
+  /// An element of a product's tile, and the sums of its parts.
+  struct Element {
+    llvm::Value *row, *column;
+    std::vector<llvm::Value *> sums;
+  };
+  /// What becomes of some elements, where they are inside: all that it reads is asked for before anything is written. Those
+  /// of columns 2 i and 2 i + 1 follow each other.
+  void storeElements(const std::vector<Element> &elements);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
@@ -96,6 +112,7 @@ private:
   llvm::Value *code(int buffer, const std::vector<int> &at);
   llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
+  void storePair(const Store &store, llvm::Value *inside, llvm::Value *first, llvm::Value *second);
 };
 
 /// Writes a function for each launch.
@@ -105,6 +122,7 @@ void emitReduce(const Program &program, const Stage &stage, const std::string &n
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitGroupAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif

@@ -119,6 +119,7 @@ TEST(Async, PlansThatCannotBe) {
                  {"warp_columns", 4},
                  {"few", 8},
                  {"split", 1},
+                 {"slice", 64},
                  {"ahead", 8},
                  {"groups", 2},
                  {"wide", 256},

@@ -51,8 +51,10 @@ void checkVariants(const KernelGraph &graph, const Numbers &numbers, const std::
   }
 }
 
-Faults::Faults(const KernelGraph &graph, const Program &program, size_t variant, std::string ptx, Lengths lengths)
-    : graph(graph), program(program), variant(variant), ptx(std::move(ptx)), lengths(std::move(lengths)) {
+Faults::Faults(const KernelGraph &graph, const Program &program, size_t variant, std::string ptx, Lengths lengths,
+               double tolerance)
+    : graph(graph), program(program), variant(variant), ptx(std::move(ptx)), lengths(std::move(lengths)),
+      tolerance(tolerance) {
   for (int i = 0; i < graph.argumentCount(); ++i)
     arguments.push_back(randomTensor(graph.nodes[i], this->lengths, i + 1));
   want = evaluate(graph, this->lengths, arguments)[graph.results[0]].data;
@@ -64,7 +66,7 @@ bool Faults::isRight(const std::string &text) const {
     try {
       std::vector<double> got = runPtx(program, *module, graph, lengths, arguments, variant, seed)[0].data;
       for (size_t i = 0; i < got.size(); ++i)
-        if (!(std::fabs(got[i] - want[i]) < 1e-3))
+        if (!(std::fabs(got[i] - want[i]) < tolerance))
           return false;
     } catch (const std::runtime_error &) {
       return false;

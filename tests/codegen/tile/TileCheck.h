@@ -23,7 +23,8 @@ void checkVariants(const KernelGraph &graph, const Numbers &numbers, const std::
 /// A variant whose text is changed: a fault must show in some order of its threads and copies.
 class Faults {
 public:
-  Faults(const KernelGraph &graph, const Program &program, size_t variant, std::string ptx, Lengths lengths);
+  Faults(const KernelGraph &graph, const Program &program, size_t variant, std::string ptx, Lengths lengths,
+         double tolerance = 1e-3);
   bool isRight(const std::string &text) const;
   /// The text with the `number`th of `what` replaced; it must be there.
   std::string planted(const std::string &what, const std::string &with, int number = 0) const;
@@ -40,6 +41,7 @@ private:
   Lengths lengths;
   std::vector<DenseTensor> arguments;
   std::vector<double> want;
+  double tolerance;
 };
 
 } // namespace quern::codegen::tile

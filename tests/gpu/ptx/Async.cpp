@@ -5,6 +5,7 @@
 #include "tests/gpu/ptx/Operations.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace quern::ptx {
 
@@ -117,11 +118,17 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
     std::memcpy(&value, &bits, 4);
     return value;
   };
+  // Rows lane / 4 and 8 later, of the depth 2 (lane % 4) and the next one, then the same 8 later.
+  auto held = [&](uint32_t r, uint32_t k) {
+    uint64_t pair = lanes[r % 8 * 4 + k % 8 / 2]->registers[size_t(product.rows[r / 8 + k / 8 * 2])];
+    return real(uint32_t(pair >> (16 * (k % 2)) & 0xffff) << 16);
+  };
   size_t columns = product.sums.size() * 2, first = lanes[0]->warp % 4 * 16;
   std::vector<float> x(16 * 16), w(columns * 16), sums(16 * columns);
   for (uint32_t k = 0; k < 16; ++k) {
     for (uint32_t r = 0; r < 16; ++r)
-      x[r * 16 + k] = real(read(product.x, product.acrossX, uint32_t(first) + r, k));
+      x[r * 16 + k] =
+          product.rows.empty() ? real(read(product.x, product.acrossX, uint32_t(first) + r, k)) : held(r, k);
     for (uint32_t c = 0; c < columns; ++c)
       w[k * columns + c] = real(read(product.w, product.acrossW, c, k));
   }
@@ -138,7 +145,8 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
         if ((i / 2 % 2 != 0) != (r >= 8))
           continue;
         uint64_t &sum = lanes[lane]->registers[size_t(product.sums[i])];
-        float made = float(double(real(uint32_t(sum))) + row[8 * (i / 4) + 2 * (lane % 4) + i % 2]);
+        float made =
+            float((product.adds ? double(real(uint32_t(sum))) : 0) + row[8 * (i / 4) + 2 * (lane % 4) + i % 2]);
         uint32_t bits;
         std::memcpy(&bits, &made, 4);
         sum = bits;
@@ -147,18 +155,23 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
   product.done = true;
 }
 
-/// wgmma.mma_async {sums}, x, w, p, 1, 1, x across, w across
+/// wgmma.mma_async {sums}, x, w, p, 1, 1, x across, w across; or with {four registers} for x, without x across. Where p does not hold they
+/// begin at 0.
 void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
   WarpProducts &products = productsOf(lanes);
-  size_t count = at.operands.size() - 7;
-  Product made{{},
-               get<uint64_t>(*lanes[0], at, count),
-               get<uint64_t>(*lanes[0], at, count + 1),
-               at.operands[count + 5].bits != 0,
-               at.operands[count + 6].bits != 0,
-               false};
-  need(at.operands[count + 3].bits == 1 && at.operands[count + 4].bits == 1, "a form of it that is not known");
-  need(predicate(*lanes[0], at, count + 2), "it adds to nothing");
+  size_t count = std::strtoul(at.text.c_str() + at.text.find(".m64n") + 5, nullptr, 10) / 2, end = at.operands.size();
+  bool inRegisters = end == count + 9;
+  size_t w = count + (inRegisters ? 4 : 1);
+  need(inRegisters || end == count + 7, "as many sums as it has columns");
+  Product made{{}, {}, 0, get<uint64_t>(*lanes[0], at, w), false, at.operands[end - 1].bits != 0, false, false};
+  if (inRegisters)
+    for (size_t i = count; i < w; ++i)
+      made.rows.push_back(at.operands[i].reg);
+  else
+    made.x = get<uint64_t>(*lanes[0], at, count), made.acrossX = at.operands[w + 4].bits != 0;
+  need(at.operands[w + 2].bits == 1 && at.operands[w + 3].bits == 1,
+       "a form of it that is not known");
+  made.adds = predicate(*lanes[0], at, w + 1);
   need(products.fenced.size() == warpSize, "no fence before the first product");
   products.held.resize(lanes[0]->registers.size());
   for (size_t i = 0; i < count; ++i) {
@@ -170,8 +183,12 @@ void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
   }
   for (int sum : made.sums)
     products.held[size_t(sum)] = 1;
+  for (int row : made.rows)
+    for (size_t lane = 0; lane < warpSize; ++lane)
+      need(lanes[lane]->registers[size_t(row)] == products.fenced[lane][size_t(row)],
+           "a register of the left factor was written after the fence");
   for (Thread *lane : lanes)
-    need(get<uint64_t>(*lane, at, count) == made.x && get<uint64_t>(*lane, at, count + 1) == made.w,
+    need((inRegisters || get<uint64_t>(*lane, at, count) == made.x) && get<uint64_t>(*lane, at, w) == made.w,
          "lanes have several descriptors");
   Async &async = *lanes[0]->async;
   bool late = async.landing == Landing::Early || (async.landing == Landing::Random && async.random() % 2);

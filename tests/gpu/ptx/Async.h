@@ -26,8 +26,9 @@ struct BoxCopy {
 /// A warp's quarter of a product.
 struct Product {
   std::vector<int> sums; ///< registers
+  std::vector<int> rows; ///< of the left factor, where registers hold it
   uint64_t x, w;
-  bool acrossX, acrossW, done;
+  bool acrossX, acrossW, adds, done;
 };
 struct WarpProducts {
   std::vector<std::vector<Product>> groups{{}}; ///< committed; the last one is open

@@ -44,6 +44,16 @@ template <char mode> void shuffle(std::vector<Thread *> &lanes, const Instructio
   }
 }
 
+/// vote.sync.any.pred p, q, mask
+void voteAny(std::vector<Thread *> &lanes, const Instruction &at) {
+  whole(lanes);
+  bool any = false;
+  for (Thread *lane : lanes)
+    any |= predicate(*lane, at, 1);
+  for (Thread *lane : lanes)
+    put(*lane, at, uint64_t(any));
+}
+
 /// Lane 8 m + r says where row r of matrix m is; a lane gets two neighbours of row lane / 4, or of column lane / 4.
 template <int many, bool transposed> void loadMatrices(std::vector<Thread *> &lanes, const Instruction &at) {
   whole(lanes);
@@ -139,6 +149,8 @@ Together togetherOf(const std::string &name) {
     return shuffle<'d'>;
   if (name == "shfl.sync.up.b32")
     return shuffle<'u'>;
+  if (name == "vote.sync.any.pred")
+    return voteAny;
   if (name == "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
     return loadMatrices<4, false>;
   if (name == "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")

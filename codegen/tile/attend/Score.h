@@ -1,0 +1,13 @@
+// What a tile program evaluates for each row and key: a score without what need not be computed there.
+#ifndef QUERN_CODEGEN_TILE_ATTEND_SCORE_H
+#define QUERN_CODEGEN_TILE_ATTEND_SCORE_H
+
+#include "codegen/tile/Program.h"
+
+namespace quern::codegen::tile {
+
+/// Sets `score`, `whole` and `scale` of an attention whose bounds are known.
+void setScore(Values &values, int score, Attend &attend);
+
+} // namespace quern::codegen::tile
+#endif
