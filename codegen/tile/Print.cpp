@@ -190,8 +190,8 @@ private:
     if (tiles && s.split > 1)
       out << ", depth in " << s.split << " parts";
     if (s.form == Stage::Form::Dots)
-      out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split << " parts, "
-          << s.ahead << " steps ahead";
+      out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split
+          << " parts, " << s.ahead << " steps ahead";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {
@@ -213,16 +213,11 @@ private:
     }
     define(needed);
     if (tiles)
-<<<<<<< HEAD
       out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side")
           << boxes(s.x) << "\n";
-=======
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side") << boxes(s.x)
-          << "\n";
     for (size_t i = 0; i < s.statistics.size(); ++i)
       out << "      statistic" << i << " = " << reductions[int(s.statistics[i].reduction)] << " of "
           << s.statistics[i].extent.str() << ": " << name(s.statistics[i].value) << "\n";
->>>>>>> main
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)
