@@ -104,7 +104,8 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
       alongOver = true;
     }
   if (onDevice())
-    return sumInParts({what, node, identity(reduction, kind), [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); },
+    return sumInParts({what, node, identity(reduction, kind),
+                       [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); },
                        alongOver || kept.empty()},
                       kept, over, body);
   int lanes = alongOver ? lanesFor(*last, part("row")["lanes"]) : 1;

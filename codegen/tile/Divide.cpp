@@ -13,27 +13,11 @@
 #include "codegen/tile/Products.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace quern::codegen::tile {
 
 namespace {
-/// Which pieces of the factors are multiplied.
-struct Pairs {
-  std::vector<int> x, w;
-  int64_t count() const { return int64_t(x.size()); }
-};
-Pairs pairsOf(bool exactX, bool exactW) {
-  if (exactX && exactW)
-    return {{0}, {0}};
-  if (exactW)
-    return {{0, 1, 2}, {0, 0, 0}};
-  if (exactX)
-    return {{0, 0, 0}, {0, 1, 2}};
-  return {{0, 0, 1, 1, 0, 2}, {0, 1, 0, 1, 2, 0}};
-}
-
 class Divider {
 public:
   Divider(const KernelGraph &graph, const Numbers &numbers, Program &program)
@@ -62,13 +46,11 @@ private:
     p.buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
     return int(p.buffers.size()) - 1;
   }
-  int pieceOf(int value, int piece);
   Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
                  const Place &part, int plain, Variant &variant);
   Place partOf(const Fusion *fused, size_t part);
   Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
   void fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf);
-  int64_t splitOf(const Factors &f, const Cut &cut) const;
   void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
@@ -81,19 +63,6 @@ private:
   bool variant(const std::string &name, int few, bool all, int capability = 80);
 };
 } // namespace
-
-/// What of a number is left after so many of bf16, rounded to one.
-int Divider::pieceOf(int value, int piece) {
-  int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
-  for (int i = 0; i < piece; ++i) { // infinities have one piece
-    int size = v.apply(Op::Abs, Kind::Real, {rounded});
-    int finite =
-        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
-    rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
-    rounded = v.apply(Op::Narrow, Kind::Real, {rest});
-  }
-  return rounded;
-}
 
 /// `own`: rows or columns of the product; `part`: positions that are fixed; `plain`: the factor, at those and the depth.
 Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
@@ -120,7 +89,7 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   place.insert(part.begin(), part.end());
   int value = places.at(node, place), which = count > 1 ? place.at("piece") : v.number(0), result = -1;
   for (int64_t i = 0; i < count; ++i) {
-    int piece = pieceOf(value, pieces[size_t(i)]);
+    int piece = pieceOf(v, value, pieces[size_t(i)]);
     int here = v.apply(Op::Compare, Kind::Bool, {which, v.number(i)}, Predicate::Eq);
     result = result < 0 ? piece : v.apply(Op::Where, Kind::Real, {here, piece, result});
   }
@@ -249,7 +218,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       at.push_back(place.at(dim.name));
     stage.stores.push_back({buffer, std::move(at), v.sum(0)});
   } else {
-    if (int64_t split = async ? splitOf(f, cut) : 1; split > 1)
+    if (int64_t split = async ? partsOfDepth(*fused, cut) : 1; split > 1)
       return sumParts(f, split, std::move(stage), variant);
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
@@ -259,19 +228,6 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       variant.aligned.push_back(store.buffer);
   }
   variant.stages.push_back(std::move(stage));
-}
-
-/// Into how many parts the depth of a weight's gradient is divided, so that its few tiles keep the card busy: their depth are
-/// all tokens.
-int64_t Divider::splitOf(const Factors &f, const Cut &cut) const {
-  constexpr int64_t processors = 132, most = 4; // of an H100; more parts are more to write and read again
-  auto rows = Axis{f.rows}.extent().constant(), columns = Axis{f.columns}.extent().constant();
-  if (!rows || !columns || !f.matrices.empty() || Axis{f.depth}.extent().constant() || fusion->parts.size() > 1)
-    return 1;
-  int64_t tiles = (*rows + cut.rows - 1) / cut.rows * ((*columns + cut.columns - 1) / cut.columns), split = 1;
-  while (2 * split <= most && 2 * split * tiles <= processors)
-    split *= 2;
-  return split;
 }
 
 /// A product whose parts of the depth are blocks of their own, and a map that adds them up in their order.

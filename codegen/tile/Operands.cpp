@@ -2,8 +2,31 @@
 #include "codegen/tile/Operands.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace quern::codegen::tile {
+
+Pairs pairsOf(bool exactX, bool exactW) {
+  if (exactX && exactW)
+    return {{0}, {0}};
+  if (exactW)
+    return {{0, 1, 2}, {0, 0, 0}};
+  if (exactX)
+    return {{0, 0, 0}, {0, 1, 2}};
+  return {{0, 0, 1, 1, 0, 2}, {0, 1, 0, 1, 2, 0}};
+}
+
+int pieceOf(Values &v, int value, int piece) {
+  int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
+  for (int i = 0; i < piece; ++i) { // infinities have one piece
+    int size = v.apply(Op::Abs, Kind::Real, {rounded});
+    int finite =
+        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
+    rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
+    rounded = v.apply(Op::Narrow, Kind::Real, {rest});
+  }
+  return rounded;
+}
 
 bool depends(const Program &p, int value, Coordinate on) {
   const Value &x = p.values[value];

@@ -28,9 +28,10 @@ struct Trainer::Flat {
   int number;
   std::map<std::string, const float *> tensors; // where kernels see them
   std::map<std::string, float> numbers;
-  std::function<void(size_t piece, const std::vector<float *> &results)> take; // of the processor: a piece's results, in order
-  std::function<std::vector<void *>(size_t piece)> places;                     // on a device: where they go
-  double decay = 0; // the number of that name, for pieces that decay
+  std::function<void(size_t piece, const std::vector<float *> &results)>
+      take;                                                // of the processor: a piece's results, in order
+  std::function<std::vector<void *>(size_t piece)> places; // on a device: where they go
+  double decay = 0;                                        // the number of that name, for pieces that decay
 };
 
 /// Pieces of the variables' memory; neighbours that decay alike are one run.

@@ -87,8 +87,8 @@ Func KernelBuilder::sumInParts(const DeviceSum &sum, const std::vector<Dim> &kep
   inRegister(args) = sum.first;
   Expr next = sum.combine(inRegister(args), body(index));
   if (cut.dim)
-    next = next.type().is_float() ? math::choose(inside, next, inRegister(args))
-                                  : select(inside, next, inRegister(args));
+    next =
+        next.type().is_float() ? math::choose(inside, next, inRegister(args)) : select(inside, next, inRegister(args));
   inRegister(args) = next;
   if (cut.dim)
     inRegister.update().unroll(r[0]);
