@@ -31,8 +31,9 @@ std::unique_ptr<mlir::Pass> createDifferentiatePass(const support::Machine &mach
 /// (TabulateDistances.cpp).
 std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
 
-/// In a module to be trained computes logits, the loss and their gradient some rows at a time (ChunkLoss.cpp).
-std::unique_ptr<mlir::Pass> createChunkLossPass();
+/// In a module to be trained computes logits, the loss and their gradient some rows at a time, whose logits take
+/// at most so many bytes (ChunkLoss.cpp).
+std::unique_ptr<mlir::Pass> createChunkLossPass(int64_t bytes = int64_t(64) << 20);
 
 /// In a module to be trained adds the functions that update parameters (Optimizers.cpp).
 std::unique_ptr<mlir::Pass> createOptimizersPass();

@@ -53,7 +53,7 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
         {"chunk-loss", "compute logits and their gradient some rows at a time",
-         [](const PassOptions &) { return createChunkLossPass(); }}},
+         [](const PassOptions &options) { return createChunkLossPass(options.logitsBytes); }}},
        legalAlgebra({"attention", "attention_gradient"})},
       {"incremental",
        "causal functions work on new rows and keep the others (KV caches); a model that looks ahead keeps the "

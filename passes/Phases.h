@@ -23,6 +23,8 @@ struct PassOptions {
   PackingRule packing = [](int64_t, int64_t) { return 0; };
   /// Whether what experts multiply is rounded where that of other products is (narrow-storage): where the target gains by it.
   bool roundsRowsOfExperts = false;
+  /// Of a chunk of rows whose loss and gradient are computed together (chunk-loss).
+  int64_t logitsBytes = int64_t(64) << 20;
   /// The default leaves kernels without plans, which are then chosen when they are compiled.
   PlanningRule planning = [](mlir::ModuleOp) { return mlir::success(); };
   Without without;

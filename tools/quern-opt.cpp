@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(/*ofLoss=*/true); });
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
-  mlir::registerPass(quern::passes::createChunkLossPass);
+  mlir::registerPass([] { return quern::passes::createChunkLossPass(); });
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*ofLoss=*/true); });

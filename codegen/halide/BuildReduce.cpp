@@ -94,10 +94,6 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
     addStage({total, kept, {}, false, {}, false});
     return total;
   }
-  if (onDevice())
-    return sumOver(
-        what, node, kept, over, identity(reduction, kind),
-        [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); }, body);
   // Along which dimension memory runs: the last of the operand.
   const std::vector<Dim> &order = graph.nodes[graph.nodes[node].operands[0]].dims;
   const Dim *last = &over.back();
@@ -107,6 +103,11 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
       last = &dim;
       alongOver = true;
     }
+  if (onDevice())
+    return sumInParts({what, node, identity(reduction, kind),
+                       [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); },
+                       alongOver || kept.empty()},
+                      kept, over, body);
   int lanes = alongOver ? lanesFor(*last, part("row")["lanes"]) : 1;
   bool guarded = lanes > 1 && !(last->fixed() && *last->fixed() % lanes == 0);
 
@@ -172,55 +173,6 @@ void KernelBuilder::writeOut(int node, const std::vector<Dim> &over, std::functi
       sum = sum.defined() ? sum + body(place) : body(place);
     return sum;
   };
-}
-
-/// The dimension along which sums are cut into parts on a device, where there are too few of them to keep it busy.
-static const Dim *cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over) {
-  constexpr int64_t few = 32, least = 1024;
-  int64_t sums = 1;
-  for (const Dim &dim : kept)
-    sums *= dim.fixed().value_or(few + 1);
-  auto length = [&](const Dim &dim) { return dim.fixed().value_or(least); };
-  auto longest =
-      std::max_element(over.begin(), over.end(), [&](const Dim &a, const Dim &b) { return length(a) <= length(b); });
-  return sums <= few && length(*longest) >= least ? &*longest : nullptr;
-}
-
-Func KernelBuilder::sumOver(const std::string &what, int node, const std::vector<Dim> &kept,
-                            const std::vector<Dim> &over, const Expr &first,
-                            const std::function<Expr(const Expr &, const Expr &)> &combine,
-                            const std::function<Expr(const Index &)> &body) {
-  const Dim part{"part of " + what, int64_t(256)}, *cut = cutOf(kept, over);
-  int32_t parts = cut ? static_cast<int32_t>(*part.fixed()) : 1;
-  Region region;
-  for (auto dim = over.rbegin(); dim != over.rend(); ++dim) {
-    Expr length = extent(dim->size);
-    region.push_back({0, &*dim == cut ? (length + (parts - 1)) / parts : length});
-  }
-  RDom r(region);
-  std::vector<Dim> own = kept;
-  if (cut)
-    own.push_back(part);
-  Index index = varsOf(own);
-  for (size_t d = 0; d < over.size(); ++d)
-    index[over[over.size() - 1 - d].name] = r[static_cast<int>(d)];
-  Expr inside;
-  if (cut) { // neighbouring work-items read neighbouring numbers
-    Expr at = index[cut->name] * parts + index[part.name], length = extent(cut->size);
-    index[cut->name] = min(at, length - 1), inside = at < length;
-  }
-  Func total = newFunc(what, node), sum = newFunc(what + "_sum", node);
-  std::vector<Var> args = pureArgs(own);
-  sum(args) = first;
-  Expr next = combine(sum(args), body(index));
-  if (cut)
-    next = next.type().is_float() ? math::choose(inside, next, sum(args)) : select(inside, next, sum(args));
-  sum(args) = next;
-  total(args) = sum(args);
-  addStage({total, own, {}, false, sum, false});
-  return cut ? sumOver(what, node, kept, {part}, first, combine,
-                       [&](const Index &at) { return Expr(total(call(own, at))); })
-             : total;
 }
 
 void KernelBuilder::defineReduce(int i) {

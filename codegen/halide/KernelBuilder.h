@@ -169,10 +169,17 @@ private:
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();
-  /// `reduceOver` where each element has a work-item of its own.
-  Func sumOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
-               const Expr &first, const std::function<Expr(const Expr &, const Expr &)> &combine,
-               const std::function<Expr(const Index &)> &body);
+  struct DeviceSum { ///< what all its launches have in common
+    std::string what;
+    int node;
+    Expr first;
+    std::function<Expr(const Expr &, const Expr &)> combine;
+    bool along; ///< memory runs along what is summed
+    bool ofParts = false;
+  };
+  /// `reduceOver` on a device (gpu/SumInParts.cpp).
+  Func sumInParts(const DeviceSum &sum, const std::vector<Dim> &kept, const std::vector<Dim> &over,
+                  const std::function<Expr(const Index &)> &body);
   void computeCosts();
 
   const KernelFamilies &families;

@@ -163,12 +163,14 @@ static PlanPart cheapest(const Anchor &anchor, const Numbers &given) {
 }
 
 /// Of tensor cores the model knows nothing: eight warps with tiles that fit their registers, and copies that fit the memory of
-/// a block on every card; on Hopper two warp groups, each with as many sums as its registers hold. No tile twice as wide as the product, no part of a depth that is only a warp's first step.
+/// a block on every card; on Hopper two warp groups, each with as many sums as its registers hold. No tile twice as wide as the product. Of
+/// few rows, blocks for every multiprocessor of a large card: narrow ones rather than parts of the depth, whose sums another
+/// launch adds up, and no part that is only a warp's first step.
 static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
-  constexpr int64_t ownDepth = 256;
+  constexpr int64_t ownDepth = 256, multiprocessors = 128;
   PlanPart part{anchor.family, given};
   part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
-  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}, {"ahead", 8}});
+  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 1}, {"slice", 64}, {"ahead", 8}});
   int64_t parts = std::max<int64_t>(1, known(anchor.facts, "parts"));
   part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}});
   int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),
@@ -187,9 +189,12 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
     wide /= 2;
   if (rows && rows <= 64 && part.numbers.at("groups"))
     part.numbers.at("groups") = 1;
-  int64_t &split = part.numbers.at("split");
-  while (split > 1 && inner && inner / split < ownDepth)
-    split /= 2;
+  int64_t &split = part.numbers.at("split"), &slice = part.numbers.at("slice");
+  auto blocks = [&] { return outer / slice * split; };
+  while (outer && slice > 16 && blocks() < 2 * multiprocessors)
+    slice /= 2;
+  while (outer && split < 8 && blocks() < multiprocessors / 2 && inner / split >= 2 * ownDepth)
+    split *= 2;
   return part;
 }
 

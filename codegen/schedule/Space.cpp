@@ -439,6 +439,7 @@ const std::vector<Family> &families() {
         {"warp_columns", "warps along the columns", 1, 8, 0},
         {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
         {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0},
+        {"slice", "columns of such a block, a part of a packed tile", 8, 128, 0},
         {"ahead", "steps of these weights that a block fetches before the launch before it has ended", 0, 64},
         {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
         {"wide", "on Hopper: columns of a block's tile", 16, 256, 0},

@@ -13,27 +13,11 @@
 #include "codegen/tile/Products.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace quern::codegen::tile {
 
 namespace {
-/// Which pieces of the factors are multiplied.
-struct Pairs {
-  std::vector<int> x, w;
-  int64_t count() const { return int64_t(x.size()); }
-};
-Pairs pairsOf(bool exactX, bool exactW) {
-  if (exactX && exactW)
-    return {{0}, {0}};
-  if (exactW)
-    return {{0, 1, 2}, {0, 0, 0}};
-  if (exactX)
-    return {{0, 0, 0}, {0, 1, 2}};
-  return {{0, 0, 1, 1, 0, 2}, {0, 1, 0, 1, 2, 0}};
-}
-
 class Divider {
 public:
   Divider(const KernelGraph &graph, const Numbers &numbers, Program &program)
@@ -62,48 +46,41 @@ private:
     p.buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
     return int(p.buffers.size()) - 1;
   }
-  int pieceOf(int value, int piece);
   Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
-                 const Place &part, Variant &variant);
+                 const Place &part, int plain, Variant &variant);
   Place partOf(const Fusion *fused, size_t part);
   Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
-  void fuse(const Fusion &fused, Stage &stage);
+  void fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf);
+  void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
   void results(Variant &variant);
   void sumsFor(int split);
   int stored(int node, const Place &at, int split);
+  int statistic(int node, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made);
   int reduction(int node, const Place &at, int split);
   bool asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant);
   bool variant(const std::string &name, int few, bool all, int capability = 80);
 };
 } // namespace
 
-/// What of a number is left after so many of bf16, rounded to one.
-int Divider::pieceOf(int value, int piece) {
-  int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
-  for (int i = 0; i < piece; ++i) { // infinities have one piece
-    int size = v.apply(Op::Abs, Kind::Real, {rounded});
-    int finite =
-        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
-    rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
-    rounded = v.apply(Op::Narrow, Kind::Real, {rest});
-  }
-  return rounded;
-}
-
-/// `own`: rows or columns of the product, which stand in the rows of the map that writes them; `part`: positions that are
-/// fixed.
+/// `own`: rows or columns of the product; `part`: positions that are fixed; `plain`: the factor, at those and the depth.
 Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
-                        const Place &part, Variant &variant) {
+                        const Place &part, int plain, Variant &variant) {
   int64_t count = int64_t(pieces.size());
   ir::Size length = Axis{f.depth}.extent();
+  // Neighbouring threads read and write neighbouring numbers: a gradient's factors have their rows and columns side by side,
+  // and warp groups multiply these as well.
+  const bool across = variant.capability > 80 && count == 1 && runsAcross(p, plain, ownIs);
+  const std::vector<Dim> &rows = across ? f.depth : own.dims, &columns = across ? own.dims : f.depth;
   Axis both{f.matrices};
-  both.dims.insert(both.dims.end(), own.dims.begin(), own.dims.end());
-  int buffer =
-      scratch(Storage::BF16,
-              {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}});
-  Stage map{Stage::Form::Map, both, {f.depth}, {}, {}, {}, {}, {}};
+  both.dims.insert(both.dims.end(), rows.begin(), rows.end());
+  std::vector<Dim> dims = {
+      {"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}};
+  if (across)
+    std::swap(dims[1], dims[2]);
+  int buffer = scratch(Storage::BF16, dims);
+  Stage map{Stage::Form::Map, both, {columns}, {}, {}, {}, {}, {}};
   if (count > 1)
     map.columns.dims.push_back({"piece", ir::Size(count)});
   Place place = places.divided(both.dims, row());
@@ -112,16 +89,19 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   place.insert(part.begin(), part.end());
   int value = places.at(node, place), which = count > 1 ? place.at("piece") : v.number(0), result = -1;
   for (int64_t i = 0; i < count; ++i) {
-    int piece = pieceOf(value, pieces[size_t(i)]);
+    int piece = pieceOf(v, value, pieces[size_t(i)]);
     int here = v.apply(Op::Compare, Kind::Bool, {which, v.number(i)}, Predicate::Eq);
     result = result < 0 ? piece : v.apply(Op::Where, Kind::Real, {here, piece, result});
   }
-  int extent = v.length(own.extent());
+  int extent = v.length(Axis{rows}.extent());
   map.stores.push_back({buffer,
                         {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
                         result});
   variant.stages.push_back(std::move(map));
-  return {buffer, {matrix(), v.coordinate(ownIs), depth()}, true};
+  std::vector<int> at = {f.matrices.empty() ? v.number(0) : matrix(), v.coordinate(ownIs), depth()};
+  if (across)
+    std::swap(at[1], at[2]);
+  return {buffer, at, !across};
 }
 
 Place Divider::partOf(const Fusion *fused, size_t part) {
@@ -143,7 +123,7 @@ Place Divider::placeOf(const Factors &f, const Fusion *fused, size_t part, int a
 }
 
 /// The stores of all results, computed where the sums are.
-void Divider::fuse(const Fusion &fused, Stage &stage) {
+void Divider::fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf) {
   auto axis = [&](const std::vector<Dim> &dims) {
     Axis made;
     for (const Dim &dim : dims)
@@ -163,7 +143,7 @@ void Divider::fuse(const Fusion &fused, Stage &stage) {
     std::vector<int64_t> part;
     for (const std::string &name : fused.partDims)
       part.push_back(*v.known(at.at(name)));
-    return v.sum(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
+    return sumOf(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
   };
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
@@ -209,7 +189,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
     found = direct(p, x, Coordinate::Row, variant);
   if (found && async && !asTensor(*found, numbered(f.rows, plain), numbered(f.depth, plain), cut.rows, variant))
     found.reset(), variant.aligned = aligned;
-  stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), variant);
+  stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), x, variant);
   if (!found && async)
     asTensor(stage.x, whole(Axis{f.rows}.extent(), row()), whole(stage.depth, depth()), cut.rows, variant);
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
@@ -223,8 +203,8 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
         (pairs.count() > 1 ||
          !asTensor(*found, numbered(f.columns, place), numbered(f.depth, place), cut.columns, variant)))
       throw Refusal("a weight that no tensor of five dimensions is"); // to write it anew would cost more than it brings
-    stage.w.push_back(found ? *found
-                            : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), variant));
+    stage.w.push_back(
+        found ? *found : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), value, variant));
     if (!found && async)
       asTensor(stage.w.back(), whole(Axis{f.columns}.extent(), column()), whole(stage.depth, depth()), cut.columns,
                variant);
@@ -238,9 +218,35 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       at.push_back(place.at(dim.name));
     stage.stores.push_back({buffer, std::move(at), v.sum(0)});
   } else {
-    fuse(*fused, stage);
+    if (int64_t split = async ? partsOfDepth(*fused, cut) : 1; split > 1)
+      return sumParts(f, split, std::move(stage), variant);
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
+  }
+  for (Store &store : stage.stores) {
+    store.pairs = !all && storedInPairs(p, store, stage.columns);
+    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
+      variant.aligned.push_back(store.buffer);
   }
   variant.stages.push_back(std::move(stage));
+}
+
+/// A product whose parts of the depth are blocks of their own, and a map that adds them up in their order.
+void Divider::sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant) {
+  Dim parts{"split", ir::Size(split)};
+  int buffer = scratch(Storage::F32, {parts, {"row", Axis{f.rows}.extent()}, {"column", Axis{f.columns}.extent()}});
+  stage.matrices = {{parts}}, stage.split = int(split);
+  stage.stores.push_back({buffer, {matrix(), row(), column()}, v.sum(0)});
+  variant.stages.push_back(std::move(stage));
+  Stage map{Stage::Form::Map, {}, {}, {}, {}, {}, {}, {}};
+  fuse(*fusion, map, [&](int64_t) {
+    int sum = -1;
+    for (int64_t part = 0; part < split; ++part) {
+      int one = v.load(buffer, Kind::Real, {v.number(part), row(), column()});
+      sum = part ? v.apply(Op::Add, Kind::Real, {sum, one}) : one;
+    }
+    return sum;
+  });
+  variant.stages.push_back(std::move(map));
 }
 
 void Divider::dots(const Factors &f, int most, Variant &variant) {
@@ -248,6 +254,12 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
   stage.most = most, stage.split = numbers.split, stage.ahead = numbers.ahead;
   places.forget();
+  auto launched = places.reduction;
+  std::map<int, int> statistics;
+  places.reduction = [&](int node, const Place &at) {
+    int made = statistic(node, at, f, stage, statistics);
+    return made < 0 ? launched(node, at) : made;
+  };
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
     Place place = placeOf(f, fused, part, depth());
     stage.xValue = places.at(f.x, place);
@@ -260,10 +272,15 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || f.columns.size() != 1 ||
         f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
       throw Refusal("a weight that is not packed, or not read in order");
+    stage.slice = numbers.slice;
+    while (buffer.layout.tile % stage.slice)
+      stage.slice /= 2;
     stage.w.push_back(std::move(w));
   }
+  places.reduction = launched;
+  places.forget();
   if (fused) {
-    fuse(*fused, stage);
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   } else {
     std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
     for (const Dim &dim : f.all())
@@ -272,6 +289,30 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     sums[f.node] = stage.sums;
   }
   variant.stages.push_back(std::move(stage));
+}
+
+/// A number of a row that each block of few rows makes for itself, as a launch of its own would take longer; -1: it is no
+/// number of the product's rows.
+int Divider::statistic(int i, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made) {
+  const Node &node = graph.nodes[i], &from = graph.nodes[node.operands[0]];
+  if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
+      node.reduction == Reduction::All || node.dims.size() != f.rows.size())
+    return -1;
+  Place place = places.divided(f.rows, row());
+  for (size_t d = 0; d < f.rows.size(); ++d)
+    if (node.dims[d].name != f.rows[d].name || at.at(f.rows[d].name) != place.at(f.rows[d].name))
+      return -1;
+  if (!made.count(i)) {
+    Axis along;
+    for (const std::string &name : node.names)
+      along.dims.push_back(from.dims[from.find(name)]);
+    for (auto &[name, position] : places.divided(along.dims, column()))
+      place[name] = position;
+    int value = places.at(node.operands[0], place); // which may have statistics before its own
+    made[i] = v.statistic(int64_t(stage.statistics.size()));
+    stage.statistics.push_back({value, node.reduction, along.extent()});
+  }
+  return made.at(i);
 }
 
 /// What a product left in memory.
@@ -334,23 +375,40 @@ void Divider::sumsFor(int split) {
   places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
 }
 
+/// Results whose last dimension is as long are one launch: the rows of one after those of another.
 void Divider::results(Variant &variant) {
+  std::vector<Stage> maps;
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
-    Stage map{Stage::Form::Map, {node.dims}, {}, {}, {}, {}, {}, {}};
+    Axis rows{node.dims}, columns;
     if (!node.dims.empty()) {
-      map.columns.dims = {node.dims.back()};
-      map.rows.dims.pop_back();
+      columns.dims = {node.dims.back()};
+      rows.dims.pop_back();
     }
-    Place place = places.divided(map.rows.dims, row());
-    for (auto &[name, position] : places.divided(map.columns.dims, column()))
+    auto same = std::find_if(maps.begin(), maps.end(),
+                             [&](const Stage &map) { return map.columns.extent() == columns.extent(); });
+    if (same == maps.end())
+      same = maps.insert(same, Stage{Stage::Form::Map, rows, columns, {}, {}, {}, {}, {}});
+    Store store{graph.argumentCount() + int(i), {}, 0};
+    int own = row();
+    if (!same->stores.empty()) {
+      if (!same->stores[0].to)
+        same->stores[0].to = same->rows.extent();
+      store.from = same->rows.extent();
+      store.to = store.from + rows.extent();
+      own = places.integer(Op::Sub, own, v.length(store.from));
+      same->rows.dims = {{"row", *store.to}};
+    }
+    Place place = places.divided(rows.dims, own);
+    for (auto &[name, position] : places.divided(columns.dims, column()))
       place[name] = position;
-    std::vector<int> at;
     for (const Dim &dim : node.dims)
-      at.push_back(place.at(dim.name));
-    map.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], place)});
-    variant.stages.push_back(std::move(map));
+      store.at.push_back(place.at(dim.name));
+    store.value = places.at(graph.results[i], place);
+    same->stores.push_back(std::move(store));
   }
+  for (Stage &map : maps)
+    variant.stages.push_back(std::move(map));
 }
 
 bool Divider::variant(const std::string &name, int few, bool all, int capability) {

@@ -29,21 +29,26 @@ private:
       for (int64_t c = 0, columns = size(s.columns.extent()); c < columns; ++c) {
         stand(r, c, 0, 0);
         for (const Store &one : s.stores)
-          store(one);
+          if (!one.to || (r >= size(one.from) && r < size(*one.to)))
+            store(one);
       }
   }
 
-  void reduce(const Stage &s) {
-    for (int64_t r = 0, rows = size(s.rows.extent()), columns = size(s.columns.extent()); r < rows; ++r) {
-      bool adds = s.reduction == Reduction::Sum || s.reduction == Reduction::Mean;
-      double made = adds ? 0 : s.reduction == Reduction::Max ? -INFINITY : INFINITY;
-      for (int64_t c = 0; c < columns; ++c) {
-        stand(r, c, 0, 0);
-        double value = get(s.stores[0].value);
-        made = adds ? made + value : s.reduction == Reduction::Max ? std::max(made, value) : std::min(made, value);
-      }
-      memory(s.stores[0].buffer)[r] = float(s.reduction == Reduction::Mean ? made / double(columns) : made);
+  /// Of the value at each column of a row.
+  float reduced(int value, Reduction reduction, int64_t row, int64_t columns, int64_t matrix) {
+    bool adds = reduction == Reduction::Sum || reduction == Reduction::Mean;
+    double made = adds ? 0 : reduction == Reduction::Max ? -INFINITY : INFINITY;
+    for (int64_t c = 0; c < columns; ++c) {
+      stand(row, c, matrix, 0);
+      double one = get(value);
+      made = adds ? made + one : reduction == Reduction::Max ? std::max(made, one) : std::min(made, one);
     }
+    return float(reduction == Reduction::Mean ? made / double(columns) : made);
+  }
+
+  void reduce(const Stage &s) {
+    for (int64_t r = 0, rows = size(s.rows.extent()), columns = size(s.columns.extent()); r < rows; ++r)
+      memory(s.stores[0].buffer)[r] = reduced(s.stores[0].value, s.reduction, r, columns, 0);
   }
 
   void dots(const Stage &s) {
@@ -51,7 +56,10 @@ private:
     int64_t part = (depth + s.split - 1) / s.split, pitch = (columns + 7) / 8 * 8;
     for (int split = 0; split < s.split; ++split)
       for (int64_t m = 0, matrices = size(s.matrices.extent()); m < matrices; ++m)
-        for (int64_t r = 0; r < rows; ++r, line += pitch)
+        for (int64_t r = 0; r < rows; ++r, line += pitch) {
+          statistics.clear();
+          for (const Statistic &one : s.statistics)
+            statistics.push_back(double(reduced(one.value, one.reduction, r, size(one.extent), m)));
           for (int64_t c = 0; c < columns; ++c) {
             std::vector<double> made;
             for (const Operand &w : s.w) {
@@ -69,6 +77,7 @@ private:
             for (const Store &one : s.stores)
               store(one);
           }
+        }
   }
 
   /// A tile of an operand: `count` rows or columns by the cut's depth, as its copies leave it.
@@ -88,11 +97,13 @@ private:
   void product(const Stage &s) {
     int64_t rows = size(s.rows.extent()), columns = size(s.columns.extent()), depth = size(s.depth);
     const Cut &cut = s.cut;
+    int64_t each = ((depth + cut.depth - 1) / cut.depth + s.split - 1) / s.split * cut.depth; // a part of the depth
     for (int64_t m = 0, matrices = size(s.matrices.extent()); m < matrices; ++m)
       for (int64_t r0 = 0; r0 < rows; r0 += cut.rows)
         for (int64_t c0 = 0; c0 < columns; c0 += cut.columns) {
           std::vector<std::vector<float>> parts(s.w.size(), std::vector<float>(size_t(cut.rows * cut.columns)));
-          for (int64_t k0 = 0; k0 < depth; k0 += cut.depth) {
+          for (int64_t k0 = s.split > 1 ? m * each : 0; k0 < std::min(depth, s.split > 1 ? (m + 1) * each : depth);
+               k0 += cut.depth) {
             std::vector<float> x = copy(s, s.x, true, r0, cut.rows, rows, m, k0);
             for (size_t part = 0; part < s.w.size(); ++part) {
               std::vector<float> w = copy(s, s.w[part], false, c0, cut.columns, columns, m, k0);

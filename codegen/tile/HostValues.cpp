@@ -208,6 +208,8 @@ double HostValues::compute(const Value &v) {
     return load(int(v.integer), v.operands);
   case Value::Form::Sum:
     return sums[size_t(v.integer)];
+  case Value::Form::Statistic:
+    return statistics[size_t(v.integer)];
   default:
     break;
   }

@@ -150,7 +150,7 @@ void LaunchIr::launch(size_t number, size_t index, llvm::Value *state) {
   }
   Constant *list = ConstantArray::get(ArrayType::get(b.getInt8Ty(), pointers.size()), pointers);
   auto *kinds = new GlobalVariable(module, list->getType(), true, GlobalValue::PrivateLinkage, list);
-  Grid grid = gridOf(p, stage);
+  Grid grid = gridOf(stage);
   auto pieces = [&](const Pieces &of) -> llvm::Value * {
     return b.CreateSDiv(b.CreateAdd(sizeOf(of.extent), this->number(of.by - 1)), this->number(of.by));
   };

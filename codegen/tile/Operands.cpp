@@ -2,8 +2,31 @@
 #include "codegen/tile/Operands.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace quern::codegen::tile {
+
+Pairs pairsOf(bool exactX, bool exactW) {
+  if (exactX && exactW)
+    return {{0}, {0}};
+  if (exactW)
+    return {{0, 1, 2}, {0, 0, 0}};
+  if (exactX)
+    return {{0, 0, 0}, {0, 1, 2}};
+  return {{0, 0, 1, 1, 0, 2}, {0, 1, 0, 1, 2, 0}};
+}
+
+int pieceOf(Values &v, int value, int piece) {
+  int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
+  for (int i = 0; i < piece; ++i) { // infinities have one piece
+    int size = v.apply(Op::Abs, Kind::Real, {rounded});
+    int finite =
+        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
+    rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
+    rounded = v.apply(Op::Narrow, Kind::Real, {rest});
+  }
+  return rounded;
+}
 
 bool depends(const Program &p, int value, Coordinate on) {
   const Value &x = p.values[value];
@@ -42,8 +65,42 @@ bool isExact(const Program &p, int value) {
   return x.op == Op::Narrow || (x.op == Op::Neg && isExact(p, x.operands[0]));
 }
 
+bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
+  const Buffer &buffer = p.buffers[size_t(store.buffer)];
+  const Layout &layout = buffer.layout;
+  std::optional<int64_t> extent = columns.extent().constant();
+  if (buffer.dims.empty() || layout.packed || !extent || *extent % 8 ||
+      (buffer.storage != Storage::F32 && buffer.storage != Storage::BF16))
+    return false;
+  size_t last = buffer.dims.size() - 1;
+  bool dense = buffer.role == Buffer::Role::Scratch; // whose rows begin at multiples of eight
+  if (!dense && layout.strides[last] != 1)
+    return false;
+  for (size_t d = 0; d <= last; ++d)
+    if (!eights(p, store.at[d], Coordinate::Column, d == last) ||
+        (!dense && d < last && layout.strides[d] && *layout.strides[d] % 2))
+      return false;
+  return true;
+}
+
+bool runsAcross(const Program &p, int value, Coordinate own) {
+  bool across = false, along = false;
+  auto look = [&](auto &&self, int from) -> void {
+    const Value &x = p.values[from];
+    if (x.form == Value::Form::Load && !x.operands.empty() && depends(p, from, own) &&
+        depends(p, from, Coordinate::Depth))
+      (depends(p, x.operands.back(), own) ? across : along) = true;
+    for (int operand : x.operands)
+      self(self, operand);
+  };
+  look(look, value);
+  return across && !along;
+}
+
 /// Nothing: it must be staged.
 std::optional<Operand> direct(const Program &p, int value, Coordinate own, Variant &variant) {
+  // Warp groups multiply rows that are side by side, as they do columns.
+  const bool across = own == Coordinate::Column || variant.capability > 80;
   const Value &x = p.values[value];
   if (x.form != Value::Form::Load)
     return std::nullopt;
@@ -71,7 +128,7 @@ std::optional<Operand> direct(const Program &p, int value, Coordinate own, Varia
       return std::nullopt;
   bool inner = together(Coordinate::Depth, last);
   // Columns side by side are whole eights, so that no copy leaves its row.
-  bool outer = own == Coordinate::Column && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
+  bool outer = across && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
   if (!inner && !outer)
     return std::nullopt;
   variant.aligned.push_back(int(x.integer));

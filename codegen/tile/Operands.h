@@ -10,9 +10,22 @@ namespace quern::codegen::tile {
 bool depends(const Program &program, int value, Coordinate on);
 /// Whether a number is one of bf16.
 bool isExact(const Program &program, int value);
+/// Which pieces of the factors are multiplied.
+struct Pairs {
+  std::vector<int> x, w;
+  int64_t count() const { return int64_t(x.size()); }
+};
+Pairs pairsOf(bool exactX, bool exactW);
+/// What of a number is left after so many of bf16, rounded to one.
+int pieceOf(Values &values, int value, int piece);
+/// Whether memory runs along `own` (rows or columns) in all that a factor is computed from, and not along the depth.
+bool runsAcross(const Program &program, int value, Coordinate own);
 /// A factor as it is in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
+
+/// Whether a product's elements of two columns can be stored together (Store::pairs), where the buffer is aligned.
+bool storedInPairs(const Program &program, const Store &store, const Axis &columns);
 
 /// The values that number the dimensions of an axis, one for each.
 struct Numbered {

@@ -84,6 +84,8 @@ private:
       return "(" + v.size.str() + ")";
     case Value::Form::Sum:
       return "sum" + std::to_string(v.integer);
+    case Value::Form::Statistic:
+      return "statistic" + std::to_string(v.integer);
     default:
       return "%" + std::to_string(i);
     }
@@ -163,8 +165,12 @@ private:
     put(a.rowStores);
   }
   void put(const std::vector<Store> &stores) {
-    for (const Store &store : stores)
-      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
+    for (const Store &store : stores) {
+      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value);
+      if (store.to)
+        out << " for rows from " << store.from.str() << " to " << store.to->str();
+      out << "\n";
+    }
   }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
@@ -181,8 +187,11 @@ private:
     if (tiles)
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
+    if (tiles && s.split > 1)
+      out << ", depth in " << s.split << " parts";
     if (s.form == Stage::Form::Dots)
-      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts, " << s.ahead << " steps ahead";
+      out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split
+          << " parts, " << s.ahead << " steps ahead";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {
@@ -195,6 +204,8 @@ private:
       operand(w);
     if (s.form == Stage::Form::Dots)
       need(s.xValue, needed);
+    for (const Statistic &one : s.statistics)
+      need(one.value, needed);
     for (const Store &store : s.stores) {
       need(store.value, needed);
       for (int position : store.at)
@@ -202,7 +213,11 @@ private:
     }
     define(needed);
     if (tiles)
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << boxes(s.x) << "\n";
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << (s.x.depthInner ? "" : ", rows side by side")
+          << boxes(s.x) << "\n";
+    for (size_t i = 0; i < s.statistics.size(); ++i)
+      out << "      statistic" << i << " = " << reductions[int(s.statistics[i].reduction)] << " of "
+          << s.statistics[i].extent.str() << ": " << name(s.statistics[i].value) << "\n";
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)

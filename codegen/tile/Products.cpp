@@ -145,4 +145,16 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
   return fusion;
 }
 
+int64_t partsOfDepth(const Fusion &fusion, const Cut &cut) {
+  constexpr int64_t processors = 132, most = 4; // of an H100; more parts are more to write and read again
+  const Factors &f = fusion.factors;
+  auto rows = Axis{f.rows}.extent().constant(), columns = Axis{f.columns}.extent().constant();
+  if (!rows || !columns || !f.matrices.empty() || Axis{f.depth}.extent().constant() || fusion.parts.size() > 1)
+    return 1;
+  int64_t tiles = (*rows + cut.rows - 1) / cut.rows * ((*columns + cut.columns - 1) / cut.columns), split = 1;
+  while (2 * split <= most && 2 * split * tiles <= processors)
+    split *= 2;
+  return split;
+}
+
 } // namespace quern::codegen::tile

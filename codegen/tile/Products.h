@@ -25,5 +25,9 @@ struct Fusion {
 };
 std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors);
 
+/// Into how many parts the depth of a weight's gradient is divided, so that its few tiles keep the card busy: all tokens are
+/// their depth.
+int64_t partsOfDepth(const Fusion &fusion, const Cut &cut);
+
 } // namespace quern::codegen::tile
 #endif

@@ -22,6 +22,7 @@ struct Value {
     Table,      ///< `numbers` at operand 0
     Load,       ///< of buffer `integer` at the operands, one for each of its dimensions; stored narrow, it is widened
     Sum,        ///< of the product, of its part `integer`
+    Statistic,  ///< of the row: number `integer` of the stage's
     Apply,      ///< `op` of the operands; Narrow rounds to bf16 and stays a float
   };
   Form form = Form::Number;
@@ -49,6 +50,7 @@ public:
   int table(std::vector<double> numbers, int index);
   int load(int buffer, Kind kind, std::vector<int> positions);
   int sum(int64_t part);
+  int statistic(int64_t which);
   int apply(Op op, Kind kind, std::vector<int> operands, Predicate predicate = Predicate::Lt);
   std::optional<int64_t> known(int value) const;
 
@@ -97,10 +99,15 @@ struct Operand {
   Tensor tensor{};         ///< of an asynchronous product
 };
 
+/// `from`, `to`: of a map, the rows for which there is such an element; all where there is no `to`.
 struct Store {
   int buffer = 0;
   std::vector<int> at;
   int value = 0;
+  ir::Size from{};
+  std::optional<ir::Size> to{};
+  bool pairs =
+      false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
 };
 
 /// How a product is cut: a block's tile, the ring of its copies, its warps.
@@ -152,6 +159,13 @@ struct Attend {
   bool copies() const; ///< keys and values by asynchronous copies; else threads compute them
 };
 
+/// A number for each row of few, made by every block for itself: of a row and a position, which is the column.
+struct Statistic {
+  int value = 0; ///< may need those before it
+  Reduction reduction = Reduction::Sum;
+  ir::Size extent{};
+};
+
 /// A launch.
 struct Stage {
   enum class Form {
@@ -169,9 +183,11 @@ struct Stage {
   std::vector<Operand> w; ///< for each part: products that share x, as a gate and what it opens
   Cut cut;
   std::vector<Store> stores{}; ///< for each row and column
-  // Of dots:
+  // Of dots; `split` of an asynchronous product, too, where it is that of its matrices:
   int xValue = 0;                       ///< of a row at a depth
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int slice = 0;                        ///< columns of a block, a part of a packed tile
+  std::vector<Statistic> statistics{};  ///< that xValue needs
   int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
   int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction

@@ -34,6 +34,8 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
         need(need, dim.at);
   if (stage.form == Stage::Form::Dots) {
     need(need, stage.xValue);
+    for (const Statistic &one : stage.statistics)
+      need(need, one.value);
     if (stage.sums >= 0)
       buffers.insert(stage.sums);
   }
@@ -144,6 +146,21 @@ SharedAttend sharedAttendOf(const Attend &attend) {
   return shared;
 }
 
+SharedDots sharedDotsOf(const Stage &stage) {
+  constexpr int64_t bytesOfX = 32 << 10;
+  SharedDots shared;
+  shared.depth = bytesOfX / 4 / stage.most;
+  if (std::optional<int64_t> depth = stage.depth.constant())
+    shared.depth = std::min(shared.depth, (*depth + 63) / 64 * 64);
+  int64_t floats = stage.most * shared.depth;
+  shared.sums = 4 * floats;
+  floats += int64_t(stage.most) * stage.slice * int64_t(stage.w.size()) * (dotThreads / 32);
+  shared.statistics = 4 * floats;
+  floats += int64_t(stage.most) * int64_t(stage.statistics.size()) * (dotThreads / 32);
+  shared.bytes = 4 * floats;
+  return shared;
+}
+
 int mapWidth(const Stage &stage) {
   int width = 1;
   int64_t columns = stage.columns.extent().constant().value_or(64);
@@ -156,7 +173,7 @@ int blocksTogether(const Stage &stage) {
   if (stage.form == Stage::Form::Map || stage.form == Stage::Form::Reduce)
     return 0;
   if (stage.form == Stage::Form::Dots)
-    return stage.most == 1 ? 4 : 1;
+    return stage.most == 1 ? 2 : 1;
   if (stage.form == Stage::Form::Async || stage.form == Stage::Form::Attend)
     return 1;
   const Cut &cut = stage.cut;
@@ -164,7 +181,7 @@ int blocksTogether(const Stage &stage) {
   return cut.threads() * (sums + 64) * 2 <= 65536 ? 2 : 1;
 }
 
-Grid gridOf(const Program &program, const Stage &stage) {
+Grid gridOf(const Stage &stage) {
   const Cut &cut = stage.cut;
   switch (stage.form) {
   case Stage::Form::Map: {
@@ -174,9 +191,12 @@ Grid gridOf(const Program &program, const Stage &stage) {
   case Stage::Form::Reduce: // a row for each warp
     return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};
   case Stage::Form::Dots: {
-    int64_t tile = program.buffers[size_t(stage.w[0].buffer)].layout.tile;
-    int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));
-    return {{stage.columns.extent(), tile}, {ir::Size(stage.split)}, {stage.matrices.extent()}, dotThreads, bytes};
+    SharedDots shared = sharedDotsOf(stage);
+    return {{stage.columns.extent(), stage.slice},
+            {ir::Size(stage.split)},
+            {stage.matrices.extent()},
+            dotThreads,
+            shared.bytes};
   }
   case Stage::Form::Async:
     return {{stage.columns.extent(), cut.columns},

@@ -29,7 +29,7 @@ struct Grid {
   int threads = 0;
   int64_t sharedBytes = 0;
 };
-Grid gridOf(const Program &program, const Stage &stage);
+Grid gridOf(const Stage &stage);
 /// Blocks that share a multiprocessor's registers, at least; 0: nobody counts with it.
 int blocksTogether(const Stage &stage);
 
@@ -51,6 +51,12 @@ struct SharedAttend {
 };
 SharedAttend sharedAttendOf(const Attend &attend);
 
+/// Of dots: numbers of x that a row has in shared memory at a time; behind them the warps' sums and parts of statistics.
+struct SharedDots {
+  int64_t depth, sums, statistics, bytes;
+};
+SharedDots sharedDotsOf(const Stage &stage);
+
 /// What a launch reads by copies of whole boxes: a product's factors, or an attention's keys and values.
 size_t tensorsOf(const Stage &stage);
 const Operand &operandOf(const Stage &stage, size_t number);
@@ -70,8 +76,7 @@ int64_t asyncStart(const Stage &stage, size_t part);
 /// Work-items of a map along columns; the rest are rows.
 int mapWidth(const Stage &stage);
 constexpr int mapThreads = 256, mostMapRows = 32768;
-/// Of dots: threads, the depth whose numbers of x are held at a time, and where the warps' sums are behind them.
-constexpr int dotThreads = 256, dotDepth = 512;
+constexpr int dotThreads = 256; ///< of dots
 /// Of an asynchronous product: threads of a warp group. The first one is the producer's.
 constexpr int groupThreads = 128;
 

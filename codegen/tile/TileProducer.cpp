@@ -33,7 +33,8 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   } else {
     numbers.cut = {part["rows"],   part["columns"],   part["depth"],
                    part["stages"], part["warp_rows"], part["warp_columns"]};
-    numbers.few = part["few"], numbers.split = part["split"], numbers.ahead = part["ahead"];
+    numbers.few = part["few"], numbers.split = part["split"], numbers.slice = part["slice"];
+    numbers.ahead = part["ahead"];
     numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
   }
   Program program;

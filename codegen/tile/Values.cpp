@@ -48,6 +48,10 @@ int Values::sum(int64_t part) {
   return add({Value::Form::Sum, Kind::Real, Op::Const, {}, {}, part});
 }
 
+int Values::statistic(int64_t which) {
+  return add({Value::Form::Statistic, Kind::Real, Op::Const, {}, {}, which});
+}
+
 std::optional<int64_t> Values::known(int value) const {
   const Value &v = all[value];
   if (v.form == Value::Form::Number && v.kind == Kind::Int)

@@ -34,6 +34,7 @@ private:
   const Program &p;
   std::optional<std::string> wrong;
   std::set<int> written;
+  size_t statistics = 0; ///< that the stage has by now
 
   void fail(const std::string &what) {
     if (!wrong)
@@ -61,6 +62,8 @@ private:
     const Value &v = p.values[i];
     for (int operand : v.operands)
       reads(operand);
+    if (v.form == Value::Form::Statistic && size_t(v.integer) >= statistics)
+      fail("a statistic is read before it is made");
     if (v.form == Value::Form::Load)
       readsBuffer(int(v.integer));
   }
@@ -162,17 +165,24 @@ private:
       if (c.rows % groupRows || c.warpRows != c.rows / 16 || c.warpColumns != 1 || c.depth != asyncDepth ||
           c.stages < 2 || c.columns % 16 || c.columns > 256)
         fail("a cut that its warp groups cannot share");
+      if (s.split > 1 && s.matrices.extent().constant() != s.split)
+        fail("parts of the depth that are no blocks");
       tensor(s.x, c.rows, asyncDepth);
       for (const Operand &w : s.w)
         tensor(w, c.columns, asyncDepth);
-      if (s.w.empty() || !s.x.depthInner)
+      if (s.w.empty())
         fail("a product without its factors");
     } else if (s.form == Stage::Form::Dots) {
       for (const Operand &w : s.w)
         place(w.buffer, w.at);
+      for (const Statistic &one : s.statistics)
+        reads(one.value), ++statistics;
       reads(s.xValue);
+      statistics = 0;
       if (s.most < 1 || s.split < 1)
         fail("dots of no rows");
+      if (const int64_t tile = p.buffers[size_t(s.w[0].buffer)].layout.tile; s.slice < 1 || tile % s.slice)
+        fail("dots whose columns are no part of a packed tile");
       if (s.sums >= 0)
         written.insert(s.sums);
       if ((s.sums >= 0) == (s.stores.size() > 0) || (s.split > 1 && s.sums < 0))
@@ -180,6 +190,9 @@ private:
     }
     if (s.form == Stage::Form::Attend)
       attend(s.attend);
+    for (const Store &store : s.stores)
+      if (store.to && s.form != Stage::Form::Map)
+        fail("only a map has rows of several results");
     stores(s.stores);
   }
 };

@@ -30,14 +30,15 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-// A chunk's logits take at most so many bytes, but a chunk has enough rows for a product with the vocabulary to run at
-// speed.
-static constexpr int64_t chunkBytes = int64_t(64) << 20, rowStep = 48;
+// A chunk has enough rows for a product with the vocabulary to run at speed.
+static constexpr int64_t rowStep = 48;
 
 namespace {
 class Chunking {
 public:
-  Chunking(func::FuncOp function, int64_t most) : function(function), block(function.front()), most(most) {}
+  /// `bytes`: what a chunk's logits take, unless `most` says how many rows it has.
+  Chunking(func::FuncOp function, int64_t most, int64_t bytes)
+      : function(function), block(function.front()), most(most), bytes(bytes) {}
   void run();
 
 private:
@@ -65,7 +66,7 @@ private:
 
   func::FuncOp function;
   Block &block;
-  int64_t most;
+  int64_t most, bytes;
   ContractOp logits;
   SmallVector<DimAttr> rows, columns; ///< of the logits: run-time lengths, and the vocabulary
   DimAttr whole, part;                ///< all rows as one dimension, and those of an iteration
@@ -142,7 +143,7 @@ bool Chunking::findLogits() {
   if (!logits)
     return false;
   if (!most)
-    most = std::max(rowStep, chunkBytes / quern::support::bytesOf(typeOf(logits.getResult()).getStorage(), widest) /
+    most = std::max(rowStep, bytes / quern::support::bytesOf(typeOf(logits.getResult()).getStorage(), widest) /
                                  rowStep * rowStep);
   Size all(1);
   std::string name = "rows";
@@ -383,6 +384,7 @@ namespace {
 class ChunkLossPass : public PassWrapper<ChunkLossPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ChunkLossPass)
+  explicit ChunkLossPass(int64_t bytes) : bytes(bytes) {}
   StringRef getArgument() const final { return "chunk-loss"; }
   StringRef getDescription() const final { return "Compute logits and their gradient some rows at a time"; }
 
@@ -393,11 +395,14 @@ public:
       return;
     for (auto function : module.getOps<func::FuncOp>())
       if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
-        Chunking(function, options.chunkRows).run();
+        Chunking(function, options.chunkRows, bytes).run();
   }
+
+private:
+  int64_t bytes;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createChunkLossPass() {
-  return std::make_unique<ChunkLossPass>();
+std::unique_ptr<Pass> quern::passes::createChunkLossPass(int64_t bytes) {
+  return std::make_unique<ChunkLossPass>(bytes);
 }

@@ -71,6 +71,13 @@ void GpuDevice::copy(void *to, const void *from, size_t bytes) {
   }
 }
 
+bool GpuDevice::beginFetch(const void *from, size_t bytes) {
+  if (!fetchBehind(placeOf(from, bytes, "a copy"), bytes))
+    return false;
+  ++counted.fetched, counted.fetchedBytes += bytes;
+  return true;
+}
+
 void GpuDevice::fill(void *memory, int byte, size_t bytes) {
   if (bytes)
     fillWith(placeOf(memory, bytes, "a fill"), byte, bytes);

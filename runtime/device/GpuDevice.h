@@ -24,6 +24,7 @@ public:
   size_t touched(const void *, size_t bytes) override { return bytes; }
   void copy(void *to, const void *from, size_t bytes) override;
   void fill(void *memory, int byte, size_t bytes) override;
+  bool beginFetch(const void *from, size_t bytes) override;
   /// Launches; the status is that of the checks, for which it waits.
   int32_t run(Scratch &scratch, quern_function function, const quern_call &call) override;
   void synchronise() override { finish(); }
@@ -88,6 +89,8 @@ protected:
   virtual void giveMemory(void *block) = 0;
   virtual void send(const Place &to, const void *from, size_t bytes) = 0;
   virtual void fetch(void *to, const Place &from, size_t bytes) = 0;
+  /// False: nothing can be fetched behind the host's back.
+  virtual bool fetchBehind(const Place &, size_t) { return false; }
   virtual void move(const Place &to, const Place &from, size_t bytes) = 0;
   virtual void fillWith(const Place &to, int byte, size_t bytes) = 0;
   /// `places[i]`: of argument i, if it is a buffer.

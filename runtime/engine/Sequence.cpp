@@ -8,6 +8,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/engine/Batch.h"
+#include "runtime/machine/Profile.h"
 
 #include <algorithm>
 #include <utility>
@@ -229,10 +230,35 @@ int Sequence::chooseThere(const Draw &draw) {
   }
   device.chooser()->choose(draw, there, engine.vocabulary(), tokenThere);
   int32_t token = -1;
-  device.copy(&token, tokenThere, sizeof(token));
-  if (token < 0)
+  bool ahead = readsAhead() && device.beginFetch(tokenThere, sizeof(token));
+  if (ahead) {
+    constexpr int unknown = 0; // here; the call reads the device's
+    text.push_back(lastThere = unknown);
+    readOn();
+    text.pop_back();
+    device.endFetch(&token, sizeof(token));
+  } else {
+    device.copy(&token, tokenThere, sizeof(token));
+  }
+  lastThere = token;
+  if (token < 0) {
+    read = answered = 0;
     throw UserError(noFiniteLogits);
-  return lastThere = token;
+  }
+  if (ahead)
+    answered = text.size() + 1;
+  return token;
+}
+
+/// Whether the next token may be read before the host knows it: a text that ends with it can go back, and everything else of
+/// the call is known.
+bool Sequence::readsAhead() const {
+  const Description &d = engine.description();
+  const TextFunctions &functions = engine.functions();
+  int64_t length = int64_t(text.size()) + 1;
+  return !batch && engine.options().cache && !d.recompute && length <= engine.longest() && !CallRecorder::active() &&
+         Cache::rewinds(d, functions.step) &&
+         engine.session().epoch(functions.step, sizesFor(functions.step, length - 1, 1)) == epoch;
 }
 
 int Sequence::choose() {

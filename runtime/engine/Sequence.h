@@ -46,7 +46,8 @@ public:
   std::span<const float> logits();
   /// Makes the logits without fetching them from the device that has them.
   void advance();
-  /// Chooses what follows and appends it. Throws UserError where the model has no embedding for its choice.
+  /// Chooses what follows and appends it. Throws UserError where the model has no embedding for its choice. A device that
+  /// has chosen reads its choice while the host waits for it.
   int choose();
   Chosen chooseScored();
 
@@ -82,6 +83,7 @@ private:
   void fetch();
   void keepLogits();
   int chooseThere(const Draw &draw);
+  bool readsAhead() const;
   std::vector<int64_t> sizesFor(int function, int64_t past, int64_t count) const;
   void checkToken(int token) const;
 };

@@ -72,6 +72,10 @@ public:
   }
   /// What it can do at most, measured now; the processor's is measured elsewhere (Probe.h).
   virtual DeviceLimits measureLimits() { return {}; }
+  /// Begins a copy of a few bytes to the host, behind all that was asked for so far; false: it has no such copies. One at a
+  /// time, and `endFetch` waits for it alone, while what was asked for in between goes on.
+  virtual bool beginFetch(const void *, size_t) { return false; }
+  virtual void endFetch(void *, size_t) {}
   /// Null: the host chooses.
   virtual TokenChooser *chooser() { return nullptr; }
 

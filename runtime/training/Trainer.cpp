@@ -23,7 +23,7 @@ size_t alignedElements(size_t count) {
 
 Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed)
     : program(program), what(readTraining(program)), options(options), seed(seed), where(program.device()),
-      masters(where), gradients(where), accumulated(where), narrow(where), flatArena(where), flatResults(where),
+      masters(where), gradients(where), accumulated(where), narrow(where), flatArena(where), flatSums(where),
       flatNumbers(where) {
   const Description &d = program.description;
   int update = d.findFunction("update." + options.kind);

@@ -98,7 +98,7 @@ private:
   FlatMemory<uint16_t> narrow;            // masters in bf16, at the same places; empty where no kernel wants that
   std::vector<FlatMemory<float>> moments; // m and v, as far as the optimizer has them
   std::vector<std::string> momentNames;
-  Buffer flatArena, flatResults, flatNumbers; // of a device, for the functions on pieces
+  Buffer flatArena, flatSums, flatNumbers; // of a device, for the functions on pieces
   std::vector<Piece> pieces;
   uint64_t count = 0;
   double weight = 0;       // of the rows since the last update

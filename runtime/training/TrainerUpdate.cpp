@@ -1,22 +1,24 @@
 // Takes: the gradient's sum. Gives: parameters after a step.
 //
-// The flat memory of parameters, gradients and moments is cut into pieces. On the processor a piece has some thousand
-// elements, which fit the cache; on a device it is as large as makes a launch worth its while. Each goes through the program's
-// update function (passes/gradient/Optimizers.cpp), whose results come to a small buffer and are copied back from there, as
-// kernels may not write to what they read: memory sees one pass. Sums over pieces are added in the order of pieces, so that
-// results do not depend on the number of threads.
+// The flat memory of parameters, gradients and moments is cut into pieces, each of which goes through the program's update
+// function (passes/gradient/Optimizers.cpp). On the processor a piece has some thousand elements, which fit the cache;
+// results come to a small buffer and are copied back from there, so memory sees one pass. On a device a piece is as large as
+// makes a launch worth its while, and results replace what they are made of: a work-item reads its own element alone, and
+// what an update replaces nobody reads again. Sums over pieces are added in the order of pieces, so that results do not
+// depend on the number of threads.
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/training/Trainer.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace quern::runtime {
 
 namespace {
 
-constexpr size_t pieceOfProcessor = 8192, pieceOfDevice = size_t(1) << 20;
+constexpr size_t pieceOfProcessor = 8192, pieceOfDevice = size_t(1) << 22;
 constexpr size_t piecesPerTask = 32;
 
 } // namespace
@@ -26,8 +28,10 @@ struct Trainer::Flat {
   int number;
   std::map<std::string, const float *> tensors; // where kernels see them
   std::map<std::string, float> numbers;
-  std::function<void(size_t piece, const std::vector<float *> &results)> take; // results of a piece, in order
-  double decay = 0; // the number of that name, for pieces that decay
+  std::function<void(size_t piece, const std::vector<float *> &results)>
+      take;                                                // of the processor: a piece's results, in order
+  std::function<std::vector<void *>(size_t piece)> places; // on a device: where they go
+  double decay = 0;                                        // the number of that name, for pieces that decay
 };
 
 /// Pieces of the variables' memory; neighbours that decay alike are one run.
@@ -52,10 +56,13 @@ void Trainer::addGradients(double scale) {
   Flat flat{program.description.findFunction("gradient.add"),
             {{"a", accumulated.seen()}, {"g", gradients.seen()}},
             {{"scale", float(scale)}},
+            nullptr,
             nullptr};
-  flat.take = [&, to = accumulated.filled()](size_t piece, const std::vector<float *> &results) {
-    where.copy(to + pieces[piece].at, results[0], pieces[piece].count * 4);
+  float *to = accumulated.filled();
+  flat.take = [&](size_t piece, const std::vector<float *> &results) {
+    std::memcpy(to + pieces[piece].at, results[0], pieces[piece].count * 4);
   };
+  flat.places = [&](size_t piece) { return std::vector<void *>{to + pieces[piece].at}; };
   forPieces(flat);
 }
 
@@ -111,7 +118,6 @@ void Trainer::forPiecesOfDevice(const Flat &flat) {
   int64_t &elements = sizes[size_t(std::find(symbols.begin(), symbols.end(), "elements") - symbols.begin())];
   elements = int64_t(pieceOfDevice);
   flatArena.ensure(size_t(entry.arenaBytes(sizes.data())) + 1);
-  flatResults.ensure(function.outputs.size() * pieceOfDevice * 4);
   constexpr size_t apart = 32; // floats: each begins at a whole cache line
   std::vector<float> numbers(apart * (function.inputs.size() + 1));
   for (size_t i = 0; i < function.inputs.size(); ++i)
@@ -120,10 +126,6 @@ void Trainer::forPiecesOfDevice(const Flat &flat) {
   numbers.end()[-ptrdiff_t(apart)] = float(flat.decay);
   flatNumbers.ensure(numbers.size() * 4);
   where.copy(flatNumbers.data(), numbers.data(), numbers.size() * 4);
-  std::vector<float *> results;
-  for (size_t i = 0; i < function.outputs.size(); ++i)
-    results.push_back(flatResults.as<float>() + i * pieceOfDevice);
-  std::vector<void *> outputs(results.begin(), results.end());
   Scratch none;
   for (size_t i = 0; i < pieces.size(); ++i) {
     elements = int64_t(pieces[i].count);
@@ -135,27 +137,28 @@ void Trainer::forPiecesOfDevice(const Flat &flat) {
       inputs.push_back(tensor != flat.tensors.end() ? tensor->second + pieces[i].at
                                                     : flatNumbers.as<float>() + apart * number);
     }
+    std::vector<void *> outputs = flat.places(i);
     quern_call call{sizes.data(), inputs.data(), outputs.data(),  nullptr, nullptr, flatArena.data(), 1,
                     nullptr,      nullptr,       where.services()};
     if (int32_t status = where.run(none, entry.run, call))
       throw MachineError(format("function %s failed with status %d", function.name.c_str(), status));
-    flat.take(i, results);
   }
   where.synchronise();
 }
 
 double Trainer::squares() {
-  std::vector<double> sums(pieces.size());
-  Flat flat{program.description.findFunction("gradient.squares"), {{"g", sum().seen()}}, {}, nullptr};
-  flat.take = [&](size_t piece, const std::vector<float *> &results) {
-    float got = 0;
-    where.copy(&got, results[0], sizeof got);
-    sums[piece] = double(got);
-  };
+  std::vector<float> sums(pieces.size());
+  Flat flat{program.description.findFunction("gradient.squares"), {{"g", sum().seen()}}, {}, nullptr, nullptr};
+  flat.take = [&](size_t piece, const std::vector<float *> &results) { sums[piece] = *results[0]; };
+  flat.places = [&](size_t piece) { return std::vector<void *>{flatSums.as<float>() + piece}; };
+  if (!where.isHost())
+    flatSums.ensure(sums.size() * 4);
   forPieces(flat);
+  if (!where.isHost())
+    where.copy(sums.data(), flatSums.data(), sums.size() * 4);
   double total = 0;
-  for (double part : sums)
-    total += part;
+  for (float part : sums)
+    total += double(part);
   return total;
 }
 
@@ -183,6 +186,7 @@ Trainer::Step Trainer::update(double rate) {
              {"correct1", float(1 / (1 - std::pow(options.beta1, double(count))))},
              {"correct2", float(1 / (1 - std::pow(options.beta2, double(count))))}},
             nullptr,
+            nullptr,
             options.decay};
   if (narrow.size() && narrowStale)
     narrowAll(); // what is not trained
@@ -195,9 +199,17 @@ Trainer::Step Trainer::update(double rate) {
   flat.take = [&](size_t number, const std::vector<float *> &made) {
     const Piece &piece = pieces[number];
     for (size_t i = 0; i < results.size(); ++i)
-      where.copy(results[i] + piece.at, made[i], piece.count * 4);
+      std::memcpy(results[i] + piece.at, made[i], piece.count * 4);
     if (copies)
-      where.copy(copies + piece.at, made[results.size()], piece.count * 2);
+      std::memcpy(copies + piece.at, made[results.size()], piece.count * 2);
+  };
+  flat.places = [&](size_t number) {
+    std::vector<void *> places;
+    for (float *result : results)
+      places.push_back(result + pieces[number].at);
+    if (copies)
+      places.push_back(copies + pieces[number].at);
+    return places;
   };
   forPieces(flat);
   forget();

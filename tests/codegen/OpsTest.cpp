@@ -173,6 +173,20 @@ TEST(Reduce, FewSumsOfManyNumbers) { // on a device each is made in parts
   checkKernel(g.finish("few"), lengths);
 }
 
+TEST(Reduce, LongRowsAndColumns) { // on a device neighbouring work-items are parts of a row, or columns
+  const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 37}}, {{"B", 1}, {"T", 600}}};
+  for (Reduction r : {Reduction::Sum, Reduction::Max}) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("T"), dim("D", r == Reduction::Sum ? 768 : 130)});
+    g.yield(g.reduce(r, x, {"T"}));
+    g.yield(g.reduce(r, x, {"D"}));
+    checkKernel(g.finish("long"), lengths, 5e-6);
+  }
+  GraphMaker g; // whose rows may be few
+  g.yield(g.reduce(Reduction::Sum, g.argument(Storage::F32, {dim("B"), dim("T")}), {"B"}));
+  checkKernel(g.finish("batch"), lengths, 5e-6);
+}
+
 TEST(Reduce, LogicAndIntegers) {
   for (Reduction r : {Reduction::Any, Reduction::All}) {
     GraphMaker g;

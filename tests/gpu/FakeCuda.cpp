@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 
@@ -244,6 +245,13 @@ int cuMemFree_v2(uint64_t address) {
   });
 }
 
+int cuMemAllocHost_v2(void **memory, size_t bytes) {
+  return guarded([&] {
+    static std::vector<std::unique_ptr<uint8_t[]>> taken;
+    *memory = taken.emplace_back(new uint8_t[bytes]).get();
+    return int(ok);
+  });
+}
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
   return guarded([&] {
     ++record.counts["sent"];
@@ -372,6 +380,12 @@ int cuEventRecord(uint64_t *event, void *) {
   return guarded([&] {
     begun.push_back([=] { *event = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count()); });
     return int(ok);
+  });
+}
+int cuEventSynchronize(uint64_t *event) {
+  return guarded([&] {
+    int status = flush();
+    return status ? status : int(*event ? ok : invalidValue);
   });
 }
 int cuEventElapsedTime(float *milliseconds, const uint64_t *from, const uint64_t *to) {

@@ -21,21 +21,25 @@ static int narrowed(std::optional<int64_t> length, int most) {
 }
 
 std::optional<Var> GpuScheduler::launch(Halide::Stage loops, const std::vector<Along> &along,
-                                        std::vector<VarOrRVar> within) {
+                                        std::vector<VarOrRVar> within, bool sums) {
   if (along.empty()) {
     loops.gpu_single_thread();
     return std::nullopt;
   }
+  // A work-item that makes one element ends as soon as it has begun, so starting groups takes the time: larger ones. Sums
+  // keep them small, as there may be few, which then are on more of the device.
   const PlanPart &plan = b.part("threads");
+  const int times = sums ? 1 : std::max<int>(1, 256 / static_cast<int>(plan["group"]));
+  const int group = static_cast<int>(plan["group"]) * times, wide = static_cast<int>(plan["wide"]) * times;
   std::vector<VarOrRVar> threads, groups;
   auto split = [&](const VarOrRVar &var, const std::string &name, int width) {
     threads.emplace_back(name + "_thread", var.is_rvar), groups.emplace_back(name + "_group", var.is_rvar);
     loops.split(var, groups.back(), threads.back(), width, TailStrategy::GuardWithIf);
   };
-  int columns = narrowed(along[0].length, along.size() > 1 ? plan["wide"] : plan["group"]);
+  int columns = narrowed(along[0].length, along.size() > 1 ? std::min(wide, group) : group);
   split(along[0].var, "x", columns);
   if (along.size() > 1)
-    split(along[1].var, "y", narrowed(along[1].length, plan["group"] / columns));
+    split(along[1].var, "y", narrowed(along[1].length, group / columns));
   std::vector<VarOrRVar> order = std::move(within);
   order.insert(order.end(), threads.begin(), threads.end());
   order.insert(order.end(), groups.begin(), groups.end());
@@ -69,7 +73,7 @@ void GpuScheduler::schedule(Stage &stage, bool concat) {
   bool written = !call || !call->is_intrinsic(Internal::Call::undef);
   std::optional<Var> threads;
   if (written)
-    threads = launch(stage.func, pure, {});
+    threads = launch(stage.func, pure, {}, stage.lanes.defined());
   if (stage.lanes.defined()) {
     if (threads) {
       stage.lanes.compute_at(stage.func, *threads);
@@ -97,7 +101,8 @@ void GpuScheduler::schedule(Stage &stage, bool concat) {
         along.insert(along.begin() + (stage.vectorOver || along.empty() ? 0 : 1), Along{over, std::nullopt});
       else
         within.push_back(over);
-    launch(stage.func.update(u), along, std::move(within));
+    const bool sums = !within.empty();
+    launch(stage.func.update(u), along, std::move(within), sums);
   }
 }
 

@@ -19,9 +19,10 @@ private:
     std::optional<int64_t> length;
   };
   void schedule(Stage &stage, bool concat);
-  /// Returns the loop over the work-items of a group, within which a sum can live; nothing: there is one work-item.
-  std::optional<Var> launch(Halide::Stage loops, const std::vector<Along> &along,
-                            std::vector<Halide::VarOrRVar> within);
+  /// `within`: loops of a work-item. `sums`: it adds up. Returns the loop over the work-items of a group, within which a sum
+  /// can live; nothing: there is one work-item.
+  std::optional<Var> launch(Halide::Stage loops, const std::vector<Along> &along, std::vector<Halide::VarOrRVar> within,
+                            bool sums);
 
   KernelBuilder &b;
 };

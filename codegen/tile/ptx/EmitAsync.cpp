@@ -27,7 +27,7 @@ private:
   const Cut &cut;
   int64_t groups;
   llvm::Value *base = nullptr, *barriers = nullptr;
-  llvm::Value *row0 = nullptr, *column0 = nullptr, *steps = nullptr;
+  llvm::Value *row0 = nullptr, *column0 = nullptr, *steps = nullptr, *first = nullptr; ///< of this block's depth
 
   size_t parts() const { return s.w.size(); }
   llvm::Value *full(llvm::Value *slot) { return add(barriers, mul(slot, 8)); }
@@ -46,7 +46,7 @@ private:
         llvm::Value *slot = carried[0], *barrier = full(slot);
         await(empty(slot), carried[1]);
         expect(barrier, asyncSlotBytes(s));
-        llvm::Value *start = add(base, mul(slot, asyncSlotBytes(s))), *k0 = mul(step, asyncDepth);
+        llvm::Value *start = add(base, mul(slot, asyncSlotBytes(s))), *k0 = mul(add(first, step), asyncDepth);
         copy(s.x, 0, start, k0, barrier);
         for (size_t part = 0; part < parts(); ++part)
           copy(s.w[part], part + 1, add(start, asyncStart(s, part)), k0, barrier);
@@ -89,20 +89,18 @@ private:
     });
     std::vector<llvm::Value *> acc(carried.begin(), carried.begin() + ptrdiff_t(sumsEnd));
     acc = inPlace("wgmma.wait_group.sync.aligned 0;", {}, acc); // nobody reads them before
-    llvm::Value *rows = sizeOf(s.rows.extent()), *columns = sizeOf(s.columns.extent());
     llvm::Value *rowOfLane = add(add(row0, mul(own, groupRows)), add(mul(rest(warp, 4), 16), divide(lane, 4)));
     llvm::Value *columnOfLane = add(column0, mul(rest(lane, 4), 2));
-    for (int j = 0; j < cut.columns / 8; ++j)
-      for (int e = 0; e < 4; ++e) {
-        llvm::Value *row = add(rowOfLane, e / 2 * 8), *column = add(columnOfLane, 8 * j + e % 2);
-        stand(least(row, add(rows, -1)), least(column, add(columns, -1)), group[2], number(0));
-        sums.clear();
-        for (size_t part = 0; part < parts(); ++part)
-          sums.push_back(acc[part * size_t(cut.columns) / 2 + size_t(4 * j + e)]);
-        llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(column, columns));
-        for (const Store &one : s.stores)
-          store(one, inside);
-      }
+    for (int first = 0; first < cut.columns / 8; first += 4) {
+      std::vector<Element> some;
+      for (int j = first; j < std::min(first + 4, cut.columns / 8); ++j)
+        for (int e = 0; e < 4; ++e) {
+          Element &one = some.emplace_back(Element{add(rowOfLane, e / 2 * 8), add(columnOfLane, 8 * j + e % 2), {}});
+          for (size_t part = 0; part < parts(); ++part)
+            one.sums.push_back(acc[part * size_t(cut.columns) / 2 + size_t(4 * j + e)]);
+        }
+      storeElements(some);
+    }
   }
 
   /// Which tile is this block's.
@@ -131,7 +129,12 @@ private:
     });
     barrier();
     place();
-    steps = divide(add(sizeOf(s.depth), asyncDepth - 1), asyncDepth);
+    steps = divide(add(sizeOf(s.depth), asyncDepth - 1), asyncDepth), first = number(0);
+    if (s.split > 1) { // a part for each matrix; the last ones may be empty
+      llvm::Value *each = divide(add(steps, s.split - 1), s.split);
+      first = least(b.CreateMul(group[2], each), steps);
+      steps = least(each, b.CreateSub(steps, first));
+    }
     llvm::Value *produces = b.CreateICmpEQ(which, number(0));
     when(produces, [&] { produce(); });
     when(b.CreateNot(produces), [&] { consume(add(which, -1)); });

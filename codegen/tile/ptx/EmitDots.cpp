@@ -1,7 +1,8 @@
 // Takes: a product of few rows. Gives: its function: a block sums one tile of columns over its part of the depth.
 //
 //   the first weights are asked for, then what the launch before wrote is waited for
-//   for depths by 512:  all threads leave x of them in shared memory, as floats
+//   statistics of rows (a norm's), from x of all of the depth
+//   for depths that shared memory holds:  all threads leave x of them in shared memory, as floats
 //     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
 //   lanes with the same columns add up by shuffles, warps through shared memory
 //
@@ -23,7 +24,8 @@ public:
   DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
       : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
         super(support::superBlocksOf(weight.storage)), floats(support::floatCodesOf(weight.storage)),
-        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
+        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)), slice(stage.slice),
+        memory(sharedDotsOf(stage)) {
     columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
     depths = bits ? support::stepOf(weight.storage) : 1;
   }
@@ -32,7 +34,8 @@ private:
   const Buffer &weight;
   const support::SuperBlocks *super;
   const support::FloatCodes *floats;
-  int bits, tile;
+  int bits, tile, slice;
+  SharedDots memory;
   int columns, depths;                   ///< that a lane's 16 bytes hold; of floats of one byte eight times four
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
 
@@ -41,7 +44,7 @@ private:
     return acc[(part * size_t(s.most) + size_t(row)) * size_t(columns) + size_t(column)];
   }
 
-  int lanesAcross() const { return tile / columns; }
+  int lanesAcross() const { return slice / columns; }
   int stepsOfWarp() const { return 32 / lanesAcross(); }
 
   /// Where the tile's codes of the group, or super-block, that has the depth k begin.
@@ -238,7 +241,7 @@ private:
     return b.CreateIntrinsic(x->getType(), Intrinsic::fma, {x, y, z});
   }
   llvm::Value *xPlace(llvm::Value *row, llvm::Value *inChunk) {
-    return shared(mul(add(mul(row, dotDepth), inChunk), 4));
+    return shared(mul(add(mul(row, memory.depth), inChunk), 4));
   }
   llvm::Value *xAt(int row, llvm::Value *inChunk) { return b.CreateLoad(b.getFloatTy(), xPlace(number(row), inChunk)); }
 
@@ -248,7 +251,7 @@ private:
     llvm::Value *part = mul(divide(add(divide(add(depth, 31), 32), s.split - 1), s.split), 32);
     llvm::Value *from = b.CreateMul(group[1], part), *to = least(add(from, part), depth);
     llvm::Value *across = mul(rest(lane, lanesAcross()), columns), *down = divide(lane, lanesAcross());
-    llvm::Value *column = add(mul(group[0], tile), across);
+    llvm::Value *column = add(mul(group[0], slice), across);
     for (size_t part = 0; bits && part < parts(); ++part) {
       llvm::Value *matrix = b.getInt64(0);
       auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
@@ -258,15 +261,16 @@ private:
         matrix = b.CreateAdd(b.CreateMul(matrix, wide(sizeOf(weight.dims[d].size))), wide(get(s.w[part].at[d])));
       const int64_t each = support::blockOf(weight.storage), bytes = support::bytesOf(weight.storage, each);
       llvm::Value *tiles = divide(add(allColumns, tile - 1), tile), *blocks = divide(add(depth, each - 1), each);
-      matrix = b.CreateAdd(b.CreateMul(matrix, wide(tiles)), wide(group[0]));
+      matrix = b.CreateAdd(b.CreateMul(matrix, wide(tiles)), wide(divide(column, tile)));
       matrix = b.CreateMul(b.CreateMul(matrix, wide(blocks)), b.getInt64(uint64_t(tile * bytes)));
       matrixBase.push_back(b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[part].buffer), matrix));
     }
     llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
     fetchAhead(from, to, first, column);
+    makeStatistics(rows);
     std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
-    loop(from, to, number(dotDepth), acc, [&](llvm::Value *k0) {
-      llvm::Value *count = least(b.CreateSub(to, k0), number(dotDepth));
+    loop(from, to, number(memory.depth), acc, [&](llvm::Value *k0) {
+      llvm::Value *count = least(b.CreateSub(to, k0), number(memory.depth));
       barrier();
       fill(k0, count, rows, depth);
       barrier();
@@ -276,7 +280,7 @@ private:
             for (size_t part = 0; part < parts(); ++part)
               multiply(acc, part, add(k0, k), k, column);
           },
-          s.most == 1 ? 4 : 1); // of one row, so that several loads are on their way
+          s.most == 1 ? std::max(1, 8 / int(parts())) : 1); // of one row, so that several loads are on their way
     });
     // Lanes that hold the same columns.
     for (int apart = lanesAcross(); apart < 32; apart *= 2)
@@ -285,7 +289,7 @@ private:
     // [warp][part][row][column]
     auto place = [&](llvm::Value *ofWarp, size_t part, llvm::Value *row, llvm::Value *inTile) {
       llvm::Value *line = add(mul(add(mul(ofWarp, int64_t(parts())), int64_t(part)), s.most), row);
-      return shared(mul(add(mul(line, tile), add(inTile, s.most * dotDepth)), 4));
+      return shared(add(mul(add(mul(line, slice), inTile), 4), memory.sums));
     };
     when(b.CreateICmpULT(lane, number(lanesAcross())), [&] {
       for (size_t part = 0; part < parts(); ++part)
@@ -295,8 +299,8 @@ private:
     });
     barrier();
     std::vector<llvm::Value *> none;
-    loop(thread, number(s.most * tile), number(dotThreads), none, [&](llvm::Value *i) {
-      llvm::Value *row = divide(i, tile), *inTile = rest(i, tile), *own = add(mul(group[0], tile), inTile);
+    loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
+      llvm::Value *row = divide(i, slice), *inTile = rest(i, slice), *own = add(mul(group[0], slice), inTile);
       sums.clear();
       for (size_t part = 0; part < parts(); ++part) {
         sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
@@ -321,19 +325,63 @@ private:
     b.CreateStore(sums[0], b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset));
   }
 
+  llvm::Value *ownRow(int row, llvm::Value *rows) { return least(number(row), add(rows, -1)); }
+
+  llvm::Value *partOfStatistic(size_t which, int row, llvm::Value *w) {
+    return shared(add(mul(add(w, (int64_t(which) * s.most + row) * warps), 4), memory.statistics));
+  }
+
+  /// Threads go along each row side by side, and leave a number of each warp in shared memory.
+  void makeStatistics(llvm::Value *rows) {
+    for (size_t i = 0; i < s.statistics.size(); ++i) {
+      const Statistic &one = s.statistics[i];
+      for (int r = 0; r < s.most; ++r) {
+        statistics = statisticsOf(r, i);
+        std::vector<llvm::Value *> made = {neutral(one.reduction)};
+        loop(
+            thread, sizeOf(one.extent), number(dotThreads), made,
+            [&](llvm::Value *at) {
+              stand(ownRow(r, rows), at, group[2], number(0));
+              made[0] = combined(one.reduction, made[0], get(one.value));
+            },
+            s.most == 1 ? 8 : 1);
+        llvm::Value *whole = ofWarp(one.reduction, made[0]);
+        when(b.CreateICmpEQ(lane, number(0)), [&] { b.CreateStore(whole, partOfStatistic(i, r, warp)); });
+      }
+      barrier();
+    }
+  }
+
+  /// The first ones of a row, from what the warps left, in a fixed order. No register keeps them.
+  std::vector<llvm::Value *> statisticsOf(int row, size_t count) {
+    std::vector<llvm::Value *> made;
+    for (size_t i = 0; i < count; ++i) {
+      const Statistic &one = s.statistics[i];
+      llvm::Value *whole = neutral(one.reduction);
+      for (int w = 0; w < warps; ++w)
+        whole = combined(one.reduction, whole, b.CreateLoad(b.getFloatTy(), partOfStatistic(i, row, number(w))));
+      if (one.reduction == Reduction::Mean)
+        whole = b.CreateFDiv(whole, b.CreateSIToFP(sizeOf(one.extent), b.getFloatTy()));
+      made.push_back(whole);
+    }
+    return made;
+  }
+
   /// x from k0 on; 0 beyond the depth, as a step of codes may be longer, and of rows that are not there.
   void fill(llvm::Value *k0, llvm::Value *count, llvm::Value *rows, llvm::Value *depth) {
     llvm::Value *padded = b.CreateAnd(add(count, 7), number(-8));
     std::vector<llvm::Value *> none;
-    for (int r = 0; r < s.most; ++r)
+    for (int r = 0; r < s.most; ++r) {
+      statistics = statisticsOf(r, s.statistics.size());
       loop(thread, padded, number(dotThreads), none, [&](llvm::Value *i) {
         llvm::Value *k = add(k0, i);
-        stand(least(number(r), add(rows, -1)), number(0), group[2], least(k, add(depth, -1)));
+        stand(ownRow(r, rows), number(0), group[2], least(k, add(depth, -1)));
         llvm::Value *x = get(s.xValue);
         x = b.CreateSelect(b.CreateAnd(b.CreateICmpSLT(k, depth), b.CreateICmpSLT(number(r), rows)), x,
                            ConstantFP::get(b.getFloatTy(), 0));
         b.CreateStore(x, xPlace(number(r), i));
       });
+    }
   }
 };
 } // namespace

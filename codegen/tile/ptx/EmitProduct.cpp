@@ -97,8 +97,8 @@ private:
   }
   void body() override {
     row0 = mul(group[1], cut.rows), column0 = mul(group[0], cut.columns);
-    llvm::Value *rows = sizeOf(s.rows.extent()), *columns = sizeOf(s.columns.extent());
-    lastRow = add(rows, -1), lastColumn = add(columns, -1), depth = sizeOf(s.depth);
+    lastRow = add(sizeOf(s.rows.extent()), -1), lastColumn = add(sizeOf(s.columns.extent()), -1),
+    depth = sizeOf(s.depth);
     llvm::Value *warpRow = rest(warp, cut.warpRows), *warpColumn = divide(warp, cut.warpRows);
     for (int i = 0; i + 1 < cut.stages; ++i)
       copyStep(number(i), number(i * cut.depth));
@@ -106,20 +106,19 @@ private:
     ring(
         number(0), depth, cut.depth, cut.stages, acc, [&](llvm::Value *slot, llvm::Value *k0) { copyStep(slot, k0); },
         [&](llvm::Value *slot, llvm::Value *) { multiply(slot, warpRow, warpColumn); });
+    llvm::Value *rowOfLane = add(row0, add(mul(warpRow, ownRows), divide(lane, 4))),
+                *columnOfLane = add(column0, add(mul(warpColumn, ownColumns), mul(rest(lane, 4), 2)));
     for (int i = 0; i < ownRows / 16; ++i)
-      for (int j = 0; j < ownColumns / 8; ++j)
-        for (int e = 0; e < 4; ++e) {
-          llvm::Value *row = add(add(row0, add(mul(warpRow, ownRows), divide(lane, 4))), 16 * i + e / 2 * 8);
-          llvm::Value *column =
-              add(add(column0, add(mul(warpColumn, ownColumns), mul(rest(lane, 4), 2))), 8 * j + e % 2);
-          stand(least(row, lastRow), least(column, lastColumn), group[2], number(0));
-          sums.clear();
+      for (int j = 0; j < ownColumns / 8; j += 2) {
+        std::vector<Element> some;
+        for (int e = 0; e < 8; ++e) {
+          Element &one = some.emplace_back(
+              Element{add(rowOfLane, 16 * i + e / 2 % 2 * 8), add(columnOfLane, 8 * (j + e / 4) + e % 2), {}});
           for (size_t part = 0; part < parts(); ++part)
-            sums.push_back(accumulator(part, i, j, e));
-          llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(column, columns));
-          for (const Store &one : s.stores)
-            store(one, inside);
+            one.sums.push_back(accumulator(part, i, j + e / 4, e % 4));
         }
+        storeElements(some);
+      }
   }
 };
 } // namespace

@@ -26,7 +26,7 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
   function =
       Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage, name, module);
   function->setCallingConv(CallingConv::PTX_Kernel);
-  function->addFnAttr("nvvm.reqntid", std::to_string(gridOf(p, s).threads));
+  function->addFnAttr("nvvm.reqntid", std::to_string(gridOf(s).threads));
   if (int blocks = blocksTogether(s)) // else ptxas spills a few registers for more of them
     function->addFnAttr("nvvm.minctasm", std::to_string(blocks));
   function->addFnAttr(Attribute::NoUnwind);
@@ -47,7 +47,10 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
       strides[{parameter.buffer, parameter.dim}] = argument;
   }
   for (const Value &v : p.values.all) {
-    uint8_t bits = v.form == Value::Form::Coordinate ? uint8_t(1 << v.integer) : v.form == Value::Form::Sum ? 16 : 0;
+    uint8_t bits = v.form == Value::Form::Coordinate  ? uint8_t(1 << v.integer)
+                   : v.form == Value::Form::Sum       ? 16
+                   : v.form == Value::Form::Statistic ? 32
+                                                      : 0;
     for (int operand : v.operands)
       bits |= depends[size_t(operand)];
     depends.push_back(bits);
@@ -179,6 +182,8 @@ llvm::Value *KernelIr::get(int value) {
     key.second.push_back(depends[size_t(value)] & 1 << i ? at[i] : nullptr);
   if (depends[size_t(value)] & 16)
     key.second.insert(key.second.end(), sums.begin(), sums.end());
+  if (depends[size_t(value)] & 32)
+    key.second.insert(key.second.end(), statistics.begin(), statistics.end());
   if (auto found = known.find(key); found != known.end())
     return found->second;
   llvm::Value *made = compute(p.values[value]);
@@ -202,6 +207,8 @@ llvm::Value *KernelIr::compute(const Value &v) {
     return sizeOf(v.size);
   case Value::Form::Sum:
     return sums.at(size_t(v.integer));
+  case Value::Form::Statistic:
+    return statistics.at(size_t(v.integer));
   case Value::Form::Load:
     return load(int(v.integer), v.operands);
   case Value::Form::Table: {
@@ -247,6 +254,24 @@ llvm::Value *KernelIr::strideOf(int buffer, size_t dim) {
     stride = b.CreateMul(stride, extent);
   }
   return stride;
+}
+
+llvm::Value *KernelIr::combined(Reduction reduction, llvm::Value *x, llvm::Value *y) {
+  return reduction == Reduction::Max   ? math.max(x, y)
+         : reduction == Reduction::Min ? math.min(x, y)
+                                       : b.CreateFAdd(x, y);
+}
+
+llvm::Value *KernelIr::neutral(Reduction reduction) {
+  return ConstantFP::get(b.getFloatTy(), reduction == Reduction::Max   ? -INFINITY
+                                         : reduction == Reduction::Min ? INFINITY
+                                                                       : 0);
+}
+
+llvm::Value *KernelIr::ofWarp(Reduction reduction, llvm::Value *x) {
+  for (int apart = 1; apart < 32; apart *= 2)
+    x = combined(reduction, x, call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), x, number(apart), number(31)}));
+  return x;
 }
 
 static Type *storedType(IRBuilder<> &b, Storage storage) {
@@ -379,8 +404,15 @@ private:
     std::vector<llvm::Value *> none;
     loop(first, rows, step, none, [&](llvm::Value *row) {
       stand(row, least(column, add(columns, -1)), number(0), number(0));
-      for (const Store &one : s.stores)
-        store(one, b.CreateICmpSLT(column, columns));
+      llvm::Value *inside = b.CreateICmpSLT(column, columns);
+      for (const Store &one : s.stores) {
+        if (!one.to) {
+          store(one, inside);
+          continue;
+        }
+        llvm::Value *own = b.CreateAnd(b.CreateICmpSGE(row, sizeOf(one.from)), b.CreateICmpSLT(row, sizeOf(*one.to)));
+        when(b.CreateAnd(own, inside), [&] { store(one, b.getTrue()); }); // elsewhere its places are none
+      }
     });
   }
 };
@@ -390,24 +422,19 @@ public:
   using KernelIr::KernelIr;
 
 private:
-  llvm::Value *combined(llvm::Value *x, llvm::Value *y) {
-    return s.reduction == Reduction::Max   ? math.max(x, y)
-           : s.reduction == Reduction::Min ? math.min(x, y)
-                                           : b.CreateFAdd(x, y);
-  }
   void body() override {
     llvm::Value *columns = sizeOf(s.columns.extent()), *rows = sizeOf(s.rows.extent());
     llvm::Value *row = add(mul(group[0], mapThreads / 32), warp), *inside = b.CreateICmpSLT(row, rows);
     row = least(row, add(rows, -1));
-    double start = s.reduction == Reduction::Max ? -INFINITY : s.reduction == Reduction::Min ? INFINITY : 0;
-    std::vector<llvm::Value *> made = {ConstantFP::get(b.getFloatTy(), start)};
-    loop(lane, columns, number(32), made, [&](llvm::Value *column) {
-      stand(row, column, number(0), number(0));
-      made[0] = combined(made[0], get(s.stores[0].value));
-    });
-    for (int apart = 1; apart < 32; apart *= 2)
-      made[0] =
-          combined(made[0], call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), made[0], number(apart), number(31)}));
+    std::vector<llvm::Value *> made = {neutral(s.reduction)};
+    loop(
+        lane, columns, number(32), made,
+        [&](llvm::Value *column) {
+          stand(row, column, number(0), number(0));
+          made[0] = combined(s.reduction, made[0], get(s.stores[0].value));
+        },
+        4);
+    made[0] = ofWarp(s.reduction, made[0]);
     if (s.reduction == Reduction::Mean)
       made[0] = b.CreateFDiv(made[0], b.CreateSIToFP(columns, b.getFloatTy()));
     stand(row, number(0), number(0), number(0));

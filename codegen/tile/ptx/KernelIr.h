@@ -63,12 +63,25 @@ protected:
   /// Where the kernel stands from now on; null: nowhere.
   void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
   llvm::Value *get(int value);
-  std::vector<llvm::Value *> sums; ///< of the parts
+  std::vector<llvm::Value *> sums;       ///< of the parts
+  std::vector<llvm::Value *> statistics; ///< of the row where it stands
+  /// Of two numbers that are reduced; and what a sum begins with.
+  llvm::Value *combined(Reduction reduction, llvm::Value *x, llvm::Value *y);
+  llvm::Value *neutral(Reduction reduction);
+  llvm::Value *ofWarp(Reduction reduction, llvm::Value *x); ///< of all lanes, in each
   /// The address of an element.
   llvm::Value *address(int buffer, const std::vector<int> &at);
   llvm::Value *load(int buffer, const std::vector<int> &at);
   /// Where `inside` holds. `value`: instead of the store's.
   void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
+  /// An element of a product's tile, and the sums of its parts.
+  struct Element {
+    llvm::Value *row, *column;
+    std::vector<llvm::Value *> sums;
+  };
+  /// What becomes of some elements, where they are inside: all that it reads is asked for before anything is written. Those
+  /// of columns 2 i and 2 i + 1 follow each other.
+  void storeElements(const std::vector<Element> &elements);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
@@ -99,6 +112,7 @@ private:
   llvm::Value *code(int buffer, const std::vector<int> &at);
   llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
+  void storePair(const Store &store, llvm::Value *inside, llvm::Value *first, llvm::Value *second);
 };
 
 /// Writes a function for each launch.

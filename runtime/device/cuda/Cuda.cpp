@@ -25,6 +25,7 @@ const Api &openApi() {
     library.find("cuStreamSynchronize", found.StreamSynchronize, needed);
     library.find("cuMemAlloc_v2", found.MemAlloc, needed);
     library.find("cuMemFree_v2", found.MemFree, needed);
+    library.find("cuMemAllocHost_v2", found.MemAllocHost, needed);
     library.find("cuMemcpyHtoDAsync_v2", found.MemcpyHtoDAsync, needed);
     library.find("cuMemcpyDtoHAsync_v2", found.MemcpyDtoHAsync, needed);
     library.find("cuMemcpyDtoDAsync_v2", found.MemcpyDtoDAsync, needed);
@@ -35,6 +36,7 @@ const Api &openApi() {
     library.find("cuLaunchKernel", found.LaunchKernel, needed);
     library.find("cuEventCreate", found.EventCreate, needed);
     library.find("cuEventRecord", found.EventRecord, needed);
+    library.find("cuEventSynchronize", found.EventSynchronize, needed);
     library.find("cuEventElapsedTime", found.EventElapsedTime, needed);
     library.find("cuGraphCreate", found.GraphCreate, needed);
     library.find("cuGraphAddKernelNode", found.GraphAddKernelNode, needed);

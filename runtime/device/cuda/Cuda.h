@@ -71,6 +71,7 @@ struct Api {
   int (*StreamSynchronize)(Stream);
   int (*MemAlloc)(Address *, size_t bytes);
   int (*MemFree)(Address);
+  int (*MemAllocHost)(void **, size_t bytes); ///< the host's, where copies go on behind its back
   int (*MemcpyHtoDAsync)(Address to, const void *from, size_t bytes, Stream);
   int (*MemcpyDtoHAsync)(void *to, Address from, size_t bytes, Stream);
   int (*MemcpyDtoDAsync)(Address to, Address from, size_t bytes, Stream);
@@ -83,6 +84,7 @@ struct Api {
                       void **extra);
   int (*EventCreate)(Event *, unsigned flags);
   int (*EventRecord)(Event, Stream);
+  int (*EventSynchronize)(Event);
   int (*EventElapsedTime)(float *milliseconds, Event from, Event to);
   int (*GraphCreate)(GraphHandle *, unsigned flags);
   int (*GraphAddKernelNode)(Node *, GraphHandle, const Node *after, size_t count, const KernelNode *);

@@ -22,7 +22,7 @@ tile::Numbers numbersOf(int groups, int wide, int ring) {
 void check(const KernelGraph &graph, const tile::Numbers &numbers, const std::vector<Lengths> &lengths) {
   std::mt19937 random(7);
   tile::Program program;
-  ASSERT_FALSE(tile::divide(graph, numbers, program));
+  ASSERT_EQ(tile::divide(graph, numbers, program).value_or(""), "");
   EXPECT_EQ(program.variants[0].capability, 90) << tile::text(program);
   tile::checkVariants(graph, numbers, lengths, 1e-5, "wide " + std::to_string(numbers.wide), random);
 }
@@ -52,6 +52,28 @@ TEST(Async, EveryOrderOfFactors) {
       g.yield(g.contract(g.widen(x), g.widen(w), {"K"}));
       SCOPED_TRACE(columnsInner);
       check(g.finish("orders"), numbersOf(2, wide, 3), {{{"M", 1}}, {{"M", 50}}});
+    }
+}
+
+/// A weight's gradient: what is summed is the outer dimension of both factors. Rows that are side by side are read as they are,
+/// or, from f32, are written side by side.
+TEST(Async, RowsSideBySide) {
+  Dim t = dim("T"), m = dim("M", 136), n = dim("N", 72);
+  for (Storage of : {Storage::BF16, Storage::F32})
+    for (int groups : {1, 2, 3}) {
+      Maker g;
+      int x = g.argument(of, {t, m}), w = g.stored({t, n});
+      g.yield(g.contract(g.widen(of == Storage::F32 ? g.narrow(x) : x), g.widen(w), {"T"}));
+      const KernelGraph &graph = g.finish("gradient");
+      SCOPED_TRACE(groups);
+      check(graph, numbersOf(groups, 64, 2), {{{"T", 1}}, {{"T", 131}}});
+      tile::Program program;
+      ASSERT_FALSE(tile::divide(graph, numbersOf(groups, 64, 2), program));
+      const std::vector<tile::Stage> &stages = program.variants[0].stages;
+      ASSERT_EQ(stages.size(), of == Storage::F32 ? 3u : 2u) << tile::text(program);
+      const tile::Stage &product = stages[stages.size() - 2];
+      EXPECT_FALSE(product.x.depthInner) << tile::text(program);
+      EXPECT_EQ(product.split, 4) << "parts of the depth, which a map adds up";
     }
 }
 
@@ -97,6 +119,7 @@ TEST(Async, PlansThatCannotBe) {
                  {"warp_columns", 4},
                  {"few", 8},
                  {"split", 1},
+                 {"slice", 64},
                  {"ahead", 8},
                  {"groups", 2},
                  {"wide", 256},

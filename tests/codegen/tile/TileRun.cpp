@@ -130,7 +130,7 @@ std::vector<DenseTensor> runPtx(const Program &program, const ptx::Module &modul
   const std::vector<Stage> &stages = program.variants[variant].stages;
   for (size_t s = 0; s < stages.size(); ++s) {
     const ptx::Function &function = *module.functions.at(kernelName(program, variant, s));
-    Grid grid = gridOf(program, stages[s]);
+    Grid grid = gridOf(stages[s]);
     auto pieces = [&](const Pieces &of) { return uint32_t((valueOf(of.extent, lengths) + of.by - 1) / of.by); };
     ptx::Launch launch{module,
                        function,

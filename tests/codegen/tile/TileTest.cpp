@@ -24,6 +24,7 @@ tile::Numbers drawn(std::mt19937 &random) {
     n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}),
              one({2, 3, 4}),         one({1, 2, 4}),         one({1, 2, 4})};
     n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8}), n.ahead = one({0, 1, 3, 64});
+    n.slice = one({8, 16, 32, 64, 128});
     n.groups = one({0, 1, 2, 3}), n.wide = one({16, 32, 64, 128}), n.ring = one({2, 3, 4});
     PlanPart part{"tile",
                   {{"rows", n.cut.rows},
@@ -34,6 +35,7 @@ tile::Numbers drawn(std::mt19937 &random) {
                    {"warp_columns", n.cut.warpColumns},
                    {"few", n.few},
                    {"split", n.split},
+                   {"slice", n.slice},
                    {"ahead", n.ahead},
                    {"groups", n.groups},
                    {"wide", n.wide},

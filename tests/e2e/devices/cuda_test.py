@@ -28,22 +28,23 @@ class Steps(device_cases.Steps):
             out = run(program or self.program, "generate", "--weights", DATA / "llama" / "model.safetensors", "--tokens", "1,2,3,4", "-n", steps, "--json", *options).out
         return json.loads(out)["tokens"], json.loads(log.read_text())
 
-    def test_a_step_is_one_graph(self):
+    def test_a_step_and_its_choice_are_a_graph_each(self):
+        """The choice is fetched while the device reads it."""
         for rule in (("--temp", 0), ("--temp", 0.9, "--top-k", 20, "--top-p", 0.9)):
             (_, few), (_, many) = self.asked(6, *rule), self.asked(16, *rule)
             more = {name: count - few.get(name, 0) for name, count in many.items()}
             nodes = more.pop("graph_nodes")
-            self.assertGreater(nodes, 10 * 20)
+            self.assertGreater(nodes, 10 * 15)
             self.assertEqual(nodes % 10, 0)
             self.assertLess(more.pop("nodes_set"), nodes // 2, "most launches are those of the step before")
-            self.assertEqual({name: count for name, count in more.items() if count}, {"graph_launches": 10, "fetched": 10, "fetched_bytes": 40}, (few, many))
+            self.assertEqual({name: count for name, count in more.items() if count}, {"graph_launches": 20, "fetched": 10, "fetched_bytes": 40}, (few, many))
 
     def test_launches_that_do_not_wait_for_the_end_of_the_one_before(self):
         tokens, plain = self.asked(8, "--temp", 0)
         same, early = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1")
         self.assertEqual(tokens, same)
         self.assertEqual(plain.get("early_nodes", 0), 0)
-        self.assertGreater(early["early_nodes"], 20)
+        self.assertGreater(early["early_nodes"], 15)
         self.assertEqual(early["graph_nodes"], plain["graph_nodes"])
         self.assertGreater(early["kernels_that_fetch_ahead"], 5, "products of few rows ask for weights before they wait")
         self.assertEqual(plain.get("kernels_that_fetch_ahead", 0), 0)

@@ -127,7 +127,8 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
   std::vector<float> x(16 * 16), w(columns * 16), sums(16 * columns);
   for (uint32_t k = 0; k < 16; ++k) {
     for (uint32_t r = 0; r < 16; ++r)
-      x[r * 16 + k] = product.rows.empty() ? real(read(product.x, false, uint32_t(first) + r, k)) : held(r, k);
+      x[r * 16 + k] =
+          product.rows.empty() ? real(read(product.x, product.acrossX, uint32_t(first) + r, k)) : held(r, k);
     for (uint32_t c = 0; c < columns; ++c)
       w[k * columns + c] = real(read(product.w, product.acrossW, c, k));
   }
@@ -154,7 +155,7 @@ void execute(std::vector<Thread *> &lanes, Product &product) {
   product.done = true;
 }
 
-/// wgmma.mma_async {sums}, x, w, p, 1, 1, 0, across; or with {four registers} for x, without the 0. Where p does not hold they
+/// wgmma.mma_async {sums}, x, w, p, 1, 1, x across, w across; or with {four registers} for x, without x across. Where p does not hold they
 /// begin at 0.
 void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
   WarpProducts &products = productsOf(lanes);
@@ -162,14 +163,13 @@ void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
   bool inRegisters = end == count + 9;
   size_t w = count + (inRegisters ? 4 : 1);
   need(inRegisters || end == count + 7, "as many sums as it has columns");
-  Product made{{}, {}, 0, get<uint64_t>(*lanes[0], at, w), at.operands[end - 1].bits != 0, false, false};
+  Product made{{}, {}, 0, get<uint64_t>(*lanes[0], at, w), false, at.operands[end - 1].bits != 0, false, false};
   if (inRegisters)
     for (size_t i = count; i < w; ++i)
       made.rows.push_back(at.operands[i].reg);
   else
-    made.x = get<uint64_t>(*lanes[0], at, count);
-  need(at.operands[w + 2].bits == 1 && at.operands[w + 3].bits == 1 && (inRegisters || at.operands[w + 4].bits == 0),
-       "a form of it that is not known");
+    made.x = get<uint64_t>(*lanes[0], at, count), made.acrossX = at.operands[w + 4].bits != 0;
+  need(at.operands[w + 2].bits == 1 && at.operands[w + 3].bits == 1, "a form of it that is not known");
   made.adds = predicate(*lanes[0], at, w + 1);
   need(products.fenced.size() == warpSize, "no fence before the first product");
   products.held.resize(lanes[0]->registers.size());

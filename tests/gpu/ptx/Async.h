@@ -28,7 +28,7 @@ struct Product {
   std::vector<int> sums; ///< registers
   std::vector<int> rows; ///< of the left factor, where registers hold it
   uint64_t x, w;
-  bool acrossW, adds, done;
+  bool acrossX, acrossW, adds, done;
 };
 struct WarpProducts {
   std::vector<std::vector<Product>> groups{{}}; ///< committed; the last one is open
