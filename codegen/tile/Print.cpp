@@ -138,7 +138,7 @@ private:
     for (const Attend::Dot &dot : a.dots)
       factor(dot.q), factor(dot.k);
     for (const Attend::Total &total : a.totals)
-      factor(total.v), values({total.weights}), ofStores(total.stores);
+      factor(total.v), values({total.weights, total.whole}), ofStores(total.stores);
     ofStores(a.rowStores);
     values(a.sinks), values({a.score, a.whole, a.from, a.to});
     define(needed);

@@ -134,6 +134,7 @@ struct Attend {
   };
   struct Total {
     int weights = -1; ///< of a row and a key; -1: the softmax's
+    int whole = -1;   ///< the same where a row sees all keys from `from` to `to`
     int pieces = 1;   ///< of a weight
     Factor v;
     std::vector<Store> stores{}; ///< for each row and column

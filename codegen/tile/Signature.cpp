@@ -58,7 +58,7 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   for (const Attend::Total &total : attend.totals) {
     factor(total.v), put(total.stores);
     if (total.weights >= 0)
-      need(need, total.weights);
+      need(need, total.weights), need(need, total.whole);
   }
   put(attend.rowStores);
   for (int value : attend.sinks)

@@ -126,7 +126,7 @@ private:
       if ((total.weights < 0) != (a.score >= 0) || total.v.copied.has_value() != a.copies())
         fail("a total without weights");
       if (total.weights >= 0)
-        reads(total.weights);
+        reads(total.weights), reads(total.whole);
       stores(total.stores);
     }
     if (a.groups)

@@ -128,7 +128,7 @@ void AttentionDivider::expressions() {
   }
   for (const GradientSum &sum : form.sums) {
     made.totals.push_back(
-        {-1, numbers.pieces, factor(sum.value, ofValue, {sum.column}, Coordinate::Column, numbers.pieces)});
+        {-1, -1, numbers.pieces, factor(sum.value, ofValue, {sum.column}, Coordinate::Column, numbers.pieces)});
     if (depends(p, made.totals.back().v.value, Coordinate::Row))
       throw Refusal("values of more than keys");
   }
@@ -159,8 +159,7 @@ void AttentionDivider::expressions() {
     made.from = bound(*frame.lower, true);
   if (frame.upper)
     made.to = bound(*frame.upper, false);
-  if (form.softmax)
-    setScore(v, score, made);
+  setScore(v, score, made);
 }
 
 /// Where the totals are known; `ofRows`: of results that are one number for each row, else of the others.

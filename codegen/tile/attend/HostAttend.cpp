@@ -145,7 +145,7 @@ private:
         if (a.score >= 0)
           weights[0][size_t(j)] = inside ? float(a.scale * h.get(isWhole ? a.whole : a.score)) : -INFINITY;
         for (size_t t = 0; t < a.totals.size() && a.score < 0; ++t)
-          weights[t][size_t(j)] = inside ? float(h.get(a.totals[t].weights)) : 0;
+          weights[t][size_t(j)] = inside ? float(h.get(isWhole ? a.totals[t].whole : a.totals[t].weights)) : 0;
       }
       if (a.score >= 0)
         soften(i, weights[0]);

@@ -28,9 +28,13 @@ class Scorer {
 public:
   Scorer(Values &values, Attend &attend) : v(values), a(attend) {}
   void run(int score) {
-    auto [own, scale] = stripped(score);
-    a.score = own, a.scale = scale;
-    a.whole = a.from < 0 && a.to < 0 ? own : seen(own);
+    if (score >= 0) {
+      auto [own, scale] = stripped(score);
+      a.score = own, a.scale = scale, a.whole = seen(own);
+    }
+    for (Attend::Total &total : a.totals)
+      if (total.weights >= 0)
+        total.whole = seen(total.weights);
   }
 
 private:

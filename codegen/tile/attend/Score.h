@@ -6,7 +6,7 @@
 
 namespace quern::codegen::tile {
 
-/// Sets `score`, `whole` and `scale` of an attention whose bounds are known.
+/// Of an attention whose bounds are known sets `score` (-1: there is no softmax), `scale` and what is `whole`.
 void setScore(Values &values, int score, Attend &attend);
 
 } // namespace quern::codegen::tile

@@ -19,10 +19,8 @@ namespace quern::codegen::tile {
 
 AttendIr::AttendIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
     : TensorIr(program, stage, name, module), a(stage.attend), ownRows(a.rows / a.warps), blocks(ownRows / 16),
-      softmax(a.score >= 0) {}
-
-llvm::Value *AttendIr::power(llvm::Value *x) {
-  return call(Intrinsic::nvvm_ex2_approx_ftz, {x}, {b.getFloatTy()});
+      softmax(a.score >= 0) {
+  quickPowers = true;
 }
 
 /// e^(scale (score - shift)). In one piece by one multiply-add; where numbers have all of f32's bits, the difference comes
@@ -30,8 +28,8 @@ llvm::Value *AttendIr::power(llvm::Value *x) {
 llvm::Value *AttendIr::weight(llvm::Value *score, llvm::Value *shift) {
   llvm::Value *factor = real(a.scale * 1.44269504088896340736);
   if (a.dots[0].q.pieces > 1 || a.totals[0].pieces > 1)
-    return power(b.CreateFMul(b.CreateFSub(score, shift), factor));
-  return power(
+    return powerOfTwo(b.CreateFMul(b.CreateFSub(score, shift), factor));
+  return powerOfTwo(
       b.CreateIntrinsic(Intrinsic::fma, {b.getFloatTy()}, {score, factor, b.CreateFNeg(b.CreateFMul(shift, factor))}));
 }
 
@@ -139,13 +137,18 @@ void AttendIr::prepare(llvm::Value *first, llvm::Value *last) {
   }
 }
 
-AttendIr::Numbers AttendIr::evaluated(int value, const std::vector<Numbers> &dots, llvm::Value *k0, double nothing) {
+llvm::Value *AttendIr::isWhole(llvm::Value *k0) {
+  return b.CreateAnd(b.CreateICmpSLE(add(k0, a.keysTogether), wholeEnd), b.CreateICmpSGE(k0, wholeFrom));
+}
+
+AttendIr::Numbers AttendIr::evaluated(int value, const std::vector<Numbers> &dots, llvm::Value *k0, double nothing,
+                                      bool whole) {
   int wide = a.keysTogether / 8;
   Numbers made(dots[0].size());
   for (int j = 0; j < wide; ++j)
     for (int e = 0; e < 2; ++e) {
       llvm::Value *key = add(add(k0, mul(rest(lane, 4), 2)), 8 * j + e);
-      llvm::Value *isThere = b.CreateICmpSLT(key, end), *place = least(key, add(keys, -1));
+      llvm::Value *isThere = b.CreateICmpSLT(key, end), *place = whole ? key : least(key, add(keys, -1));
       for (int i = 0; i < blocks; ++i)
         for (int half = 0; half < 2; ++half) {
           size_t at = 4 * size_t(i * wide + j) + size_t(2 * half + e);
@@ -153,29 +156,16 @@ AttendIr::Numbers AttendIr::evaluated(int value, const std::vector<Numbers> &dot
           sums.clear();
           for (const Numbers &dot : dots)
             sums.push_back(dot[at]);
-          made[at] = b.CreateSelect(isThere, get(value), real(nothing));
+          made[at] = whole ? get(value) : b.CreateSelect(isThere, get(value), real(nothing));
         }
     }
   return made;
 }
 
 AttendIr::Numbers AttendIr::scoresOf(const std::vector<Numbers> &dots, llvm::Value *k0) {
-  llvm::Value *isWhole =
-      b.CreateAnd(b.CreateICmpSLE(add(k0, a.keysTogether), wholeEnd), b.CreateICmpSGE(k0, wholeFrom));
-  auto whole = [&] {
-    Numbers made(dots[0].size());
-    for (size_t at = 0; at < made.size(); ++at) {
-      size_t block = at / size_t(a.keysTogether / 2), in = at % size_t(a.keysTogether / 2);
-      stand(ownRow[2 * block + in % 4 / 2], add(add(k0, mul(rest(lane, 4), 2)), int64_t(8 * (in / 4) + in % 2)),
-            group[2], number(0));
-      sums.clear();
-      for (const Numbers &dot : dots)
-        sums.push_back(dot[at]);
-      made[at] = get(a.whole);
-    }
-    return made;
-  };
-  return either(isWhole, whole, [&] { return evaluated(a.score, dots, k0, -INFINITY); });
+  return either(
+      isWhole(k0), [&] { return evaluated(a.whole, dots, k0, -INFINITY, true); },
+      [&] { return evaluated(a.score, dots, k0, -INFINITY, false); });
 }
 
 // ---- softmax
@@ -289,7 +279,7 @@ void AttendIr::storeTwo(const Store &one, llvm::Value *inside, const std::functi
 
 /// With sinks: the shift and the share in place of the largest score and the sum, and what a total is multiplied by.
 llvm::Value *AttendIr::closed(llvm::Value *row, llvm::Value *&largest, llvm::Value *&all) {
-  auto natural = [&](llvm::Value *x) { return power(b.CreateFMul(x, real(1.44269504088896340736))); };
+  auto natural = [&](llvm::Value *x) { return powerOfTwo(b.CreateFMul(x, real(1.44269504088896340736))); };
   stand(row, nullptr, group[2], nullptr);
   llvm::Value *top = largest;
   for (int sink : a.sinks)

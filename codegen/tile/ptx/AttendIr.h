@@ -42,9 +42,11 @@ protected:
   llvm::Value *place();
   /// What all of a warp's rows from `first` to `last` see, what follows from its rows alone, and sums that are still 0.
   void prepare(llvm::Value *first, llvm::Value *last);
-  /// What is made of a row's and a key's sums [block][8 keys][4]; beyond the last key it is `nothing`.
-  Numbers evaluated(int value, const std::vector<Numbers> &dots, llvm::Value *k0, double nothing);
-  /// The same of scores: where all rows see all keys of the tile, without the mask.
+  /// Whether all rows see all keys of the tile.
+  llvm::Value *isWhole(llvm::Value *k0);
+  /// What is made of a row's and a key's sums [block][8 keys][4]; beyond the last key it is `nothing`. `whole`: no key is.
+  Numbers evaluated(int value, const std::vector<Numbers> &dots, llvm::Value *k0, double nothing, bool whole);
+  /// Of a softmax, without the mask where it hides nothing.
   Numbers scoresOf(const std::vector<Numbers> &dots, llvm::Value *k0);
   /// Scores become weights. What the totals so far count then, for each block and half.
   Numbers soften(Numbers &scores);
@@ -54,7 +56,6 @@ protected:
   void finish();
 
 private:
-  llvm::Value *power(llvm::Value *x);
   llvm::Value *weight(llvm::Value *score, llvm::Value *shift);
   llvm::Value *shiftOf(llvm::Value *top);
   llvm::Value *larger(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, x, y); }

@@ -175,8 +175,17 @@ private:
       rescale(soften(weights));
       addWeighted(0, weights, start);
     }
-    for (size_t t = 0; t < a.totals.size() && !softmax; ++t)
-      addWeighted(t, evaluated(a.totals[t].weights, dots, k0, 0), start);
+    if (softmax)
+      return;
+    // Each side adds, so that weights of several totals need not be held at once.
+    Numbers before = acc;
+    auto added = [&](bool whole) {
+      acc = before;
+      for (size_t t = 0; t < a.totals.size(); ++t)
+        addWeighted(t, evaluated(whole ? a.totals[t].whole : a.totals[t].weights, dots, k0, 0, whole), start);
+      return acc;
+    };
+    acc = either(isWhole(k0), [&] { return added(true); }, [&] { return added(false); });
   }
 
   // ---- the block

@@ -195,6 +195,10 @@ llvm::Value *KernelIr::widened(llvm::Value *bits) {
   return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, b.getInt32Ty()), 16), b.getFloatTy());
 }
 
+llvm::Value *KernelIr::powerOfTwo(llvm::Value *x) {
+  return call(Intrinsic::nvvm_ex2_approx_ftz, {x}, {b.getFloatTy()});
+}
+
 llvm::Value *KernelIr::compute(const Value &v) {
   switch (v.form) {
   case Value::Form::Number:
@@ -229,6 +233,8 @@ llvm::Value *KernelIr::compute(const Value &v) {
     operands.push_back(get(operand));
     kinds.push_back(p.values[operand].kind);
   }
+  if (v.op == Op::Exp && quickPowers)
+    return powerOfTwo(b.CreateFMul(operands[0], ConstantFP::get(b.getFloatTy(), 1.44269504088896340736)));
   if (v.op == Op::Narrow)
     return widened(b.CreateBitCast(call(Intrinsic::nvvm_f2bf16_rn, {operands[0]}), b.getInt16Ty()));
   bool positions = v.kind == Kind::Int && (v.op == Op::FloorDiv || v.op == Op::Mod);

@@ -27,6 +27,7 @@ protected:
   llvm::IRBuilder<> b;
   VectorMath math;
   llvm::Function *function = nullptr;
+  bool quickPowers = false; ///< e^x by the unit for 2^x
   llvm::Value *thread = nullptr, *lane = nullptr, *warp = nullptr;
   llvm::Value *group[3] = {}; ///< this block's place in the grid
 
@@ -84,8 +85,10 @@ protected:
   void storeElements(const std::vector<Element> &elements);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
-  llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
-  llvm::Value *halfOf(llvm::Value *word, int shift);                    ///< of f16 in 16 bits of a word
+  /// 2^x by the unit for it: within two of f32's last bits, and 0 below 2^-126.
+  llvm::Value *powerOfTwo(llvm::Value *x);
+  llvm::Value *widened(llvm::Value *bits);           ///< of bf16 in an integer of 16 bits
+  llvm::Value *halfOf(llvm::Value *word, int shift); ///< of f16 in 16 bits of a word
   llvm::Value *floatOf(const support::FloatCodes &form, llvm::Value *word);
 
   // Codes in super-blocks (support/CodedGroups.h, SuperCodes.cpp). `units`: the word of the block's d and e.
