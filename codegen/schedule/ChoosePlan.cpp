@@ -207,7 +207,7 @@ static PlanPart tensorAttention(const Anchor &anchor, const Numbers &given) {
     few += 16;
   part.numbers.insert({{"rows", 64}, {"keys", 64}, {"stages", 2}, {"warps", 4}, {"few", few}, {"split", 16}});
   part.numbers.insert({"pieces", known(anchor.facts, "bits") == 16 ? 1 : 3});
-  part.numbers.insert({{"groups", 0}, {"wide", 128}, {"ring", 2}});
+  part.numbers.insert({{"groups", 0}, {"wide", 128}, {"ring", 2}, {"turns", 1}});
   int64_t &keys = part.numbers.at("keys"), &rows = part.numbers.at("rows"), &warps = part.numbers.at("warps");
   auto fits = [&] { return !checkPart(part, anchor); };
   while (!fits() && !given.contains("keys") && keys > 16)

@@ -248,7 +248,7 @@ static std::optional<std::string> refuseAttendGroups(const PlanPart &part, const
   // In shared memory lines of 32, 64 or 128 bytes, as many as it takes.
   auto line = [](int64_t numbers) { return numbers > 32 ? (numbers + 63) / 64 * 128 : numbers > 16 ? 64 : 32; };
   auto padded = [&](int64_t numbers) { return (line(numbers) * wide + 1023) / 1024 * 1024; };
-  if (int64_t bytes = (padded(depth) + padded(values) + 32) * part["ring"]; bytes > sharedBytes)
+  if (int64_t bytes = (padded(depth) + padded(values) + 32) * part["ring"] + 8 * groups; bytes > sharedBytes)
     return "ring " + text(part["ring"]) + " of wide " + text(wide) + " takes " + text(bytes) +
            " bytes of a block's memory; there are " + text(sharedBytes);
   // Scores, weights of the tile before, totals and rows.
@@ -324,7 +324,8 @@ const std::vector<Family> &families() {
         {"pieces", "bf16 numbers that a row's or a weight's number is, if it is none", 1, 3},
         {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
         {"wide", "on Hopper: keys whose scores are held at a time", 16, 256, 16},
-        {"ring", "on Hopper: tiles of keys and values that a block holds", 2, 8}},
+        {"ring", "on Hopper: tiles of keys and values that a block holds", 2, 8},
+        {"turns", "on Hopper: whether groups multiply in turn, so that one does while others compute weights", 0, 1}},
        {"vector", "registers", "depth", "values", "dots", "sums", "bits", "rows"},
        refuseAttend},
       {"attention",

@@ -117,7 +117,7 @@ private:
     out << " matrices " << axis(s.matrices) << " keys " << axis(a.keys) << "\n      " << a.rows << " rows, "
         << a.keysTogether << " keys at a time, " << a.stages << " stages, " << a.warps << " warps";
     if (a.groups)
-      out << ", in " << a.groups << " groups";
+      out << ", in " << a.groups << " groups" << (a.turns ? " in turn" : "");
     if (a.split)
       out << ", keys in " << a.split << " parts";
     out << "\n";

@@ -106,7 +106,8 @@ struct Store {
   int value = 0;
   ir::Size from{};
   std::optional<ir::Size> to{};
-  bool pairs = false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
+  bool pairs =
+      false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
 };
 
 /// How a product is cut: a block's tile, the ring of its copies, its warps.
@@ -153,6 +154,7 @@ struct Attend {
   int rows = 64, keysTogether = 64, stages = 2, warps = 4; ///< of a block; the ring's slots
   /// Of Hopper: warp groups of 64 rows, beside the one that copies; keys and values then have tensors. 0: any card's.
   int groups = 0;
+  bool turns = false; ///< groups issue their products one after the other
   int threads() const { return 32 * warps + (groups ? 128 : 0); }
   bool copies() const; ///< keys and values by asynchronous copies; else threads compute them
 };

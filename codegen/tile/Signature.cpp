@@ -211,7 +211,7 @@ Grid gridOf(const Stage &stage) {
               {ir::Size(1)},
               {stage.matrices.extent()},
               attend.threads(),
-              (groupSlotsOf(attend).bytes() + 32) * attend.stages};
+              (groupSlotsOf(attend).bytes() + 32) * attend.stages + 8 * attend.groups};
     SharedAttend shared = sharedAttendOf(attend);
     return {{stage.rows.extent(), attend.rows},
             {ir::Size(std::max(1, attend.split))},

@@ -61,7 +61,7 @@ SharedDots sharedDotsOf(const Stage &stage);
 size_t tensorsOf(const Stage &stage);
 const Operand &operandOf(const Stage &stage, size_t number);
 /// Of an attention by warp groups: bytes of a slot's keys, and of its values behind them; behind all slots stand four barriers
-/// for each, of eight bytes.
+/// for each, then one for each group, of eight bytes.
 struct GroupSlots {
   int64_t keys, values;
   int64_t bytes() const { return keys + values; }

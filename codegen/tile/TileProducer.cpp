@@ -28,8 +28,8 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   const PlanPart &part = plan.parts.at(0);
   Numbers numbers;
   if (holdsAttention(graph)) {
-    numbers.attend = {part["rows"],  part["keys"],   part["stages"], part["warps"], part["few"],
-                      part["split"], part["pieces"], part["groups"], part["wide"],  part["ring"]};
+    numbers.attend = {part["rows"],   part["keys"],   part["stages"], part["warps"], part["few"],  part["split"],
+                      part["pieces"], part["groups"], part["wide"],   part["ring"],  part["turns"]};
   } else {
     numbers.cut = {part["rows"],   part["columns"],   part["depth"],
                    part["stages"], part["warp_rows"], part["warp_columns"]};

@@ -272,6 +272,7 @@ void AttentionDivider::many(const std::string &name, bool copies, int groups) {
         !asTensors(variant, one.attend))
       return;
     one.attend.groups = groups, one.attend.rows = groupRows * groups, one.attend.warps = 4 * groups;
+    one.attend.turns = numbers.turns && groups > 1;
     one.attend.keysTogether = numbers.wide, one.attend.stages = numbers.ring;
   }
   std::vector<int> totals;

@@ -8,10 +8,10 @@ namespace quern::codegen::tile {
 
 /// Of attention: a block's rows, keys at a time, slots of the ring, warps; up to `few` rows keys are divided among `split`
 /// blocks; `pieces`: bf16 numbers for a number that is none. On Hopper `groups` warp groups (0: none) with `wide` keys at a time
-/// and `ring` slots.
+/// and `ring` slots, which multiply in `turns` if that is 1.
 struct AttendNumbers {
   int rows = 64, keys = 64, stages = 2, warps = 4, few = 16, split = 16, pieces = 3;
-  int groups = 0, wide = 128, ring = 2;
+  int groups = 0, wide = 128, ring = 2, turns = 1;
 };
 
 /// Whether it has an attention or a sum of its gradient.

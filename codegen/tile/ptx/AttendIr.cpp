@@ -222,7 +222,7 @@ void AttendIr::rescale(const Numbers &keeps) {
         for (int n = 0; n < a.totals[0].v.padded() / 8; ++n)
           for (int e = 0; e < 2; ++e) {
             llvm::Value *&one = total(0, i, n, 2 * half + e);
-            one = b.CreateFMul(one, keeps[size_t(2 * i + half)]);
+            one = b.CreateFMul(one, keeps[2 * size_t(i) + size_t(half)]);
           }
     return Numbers(acc.begin(), acc.begin() + ptrdiff_t(mostAt));
   };
@@ -243,21 +243,50 @@ void AttendIr::finish() {
           scale = closed(row, first, second);
       }
       for (size_t t = 0; t < a.totals.size(); ++t)
-        for (int n = 0; n < a.totals[t].v.padded() / 8; ++n)
-          for (int e = 0; e < 2; ++e) {
+        for (int n = 0; n < a.totals[t].v.padded() / 8; ++n) {
+          int64_t inner = a.totals[t].v.inner;
+          auto standAt = [&](int e) {
             llvm::Value *column = add(mul(rest(lane, 4), 2), 8 * n + e), *is = total(t, i, n, 2 * half + e);
             sums = {scale ? b.CreateFMul(is, scale) : is, first, second};
-            stand(row, least(column, number(a.totals[t].v.inner - 1)), group[2], group[1]);
-            llvm::Value *there = b.CreateAnd(inside, b.CreateICmpSLT(column, number(a.totals[t].v.inner)));
-            for (const Store &one : a.totals[t].stores)
+            bool isWhole = 8 * n + 8 <= inner;
+            stand(row, isWhole ? column : least(column, number(inner - 1)), group[2], group[1]);
+            return isWhole ? inside : b.CreateAnd(inside, b.CreateICmpSLT(column, number(inner)));
+          };
+          for (const Store &one : a.totals[t].stores) {
+            bool isPair = p.buffers[size_t(one.buffer)].storage == Storage::BF16 && 8 * n + 8 <= inner;
+            if (isPair)
+              storeTwo(one, inside, standAt);
+            for (int e = 0; e < 2 && !isPair; ++e) {
+              llvm::Value *there = standAt(e);
               store(one, there);
+            }
           }
+        }
       sums = {nullptr, first, second};
       stand(row, number(0), group[2], group[1]);
       for (const Store &one : a.rowStores)
         store(one, b.CreateAnd(inside, b.CreateICmpEQ(rest(lane, 4), number(0))));
     }
 }
+
+/// Two columns that are side by side in memory, where they begin a word.
+void AttendIr::storeTwo(const Store &one, llvm::Value *inside, const std::function<void(int)> &standAt) {
+  llvm::Value *values[2], *to[2];
+  for (int e = 0; e < 2; ++e) {
+    standAt(e);
+    values[e] = get(one.value), to[e] = address(one.buffer, one.at);
+  }
+  llvm::Value *bits[2] = {b.CreatePtrToInt(to[0], b.getInt64Ty()), b.CreatePtrToInt(to[1], b.getInt64Ty())};
+  llvm::Value *isWord = b.CreateAnd(b.CreateICmpEQ(b.CreateSub(bits[1], bits[0]), b.getInt64(2)),
+                                    b.CreateICmpEQ(b.CreateAnd(bits[0], b.getInt64(3)), b.getInt64(0)));
+  llvm::Value *word = words(values[0], values[1], 1, false)[0];
+  when(b.CreateAnd(inside, isWord), [&] { b.CreateAlignedStore(word, to[0], Align(4)); });
+  when(b.CreateAnd(inside, b.CreateNot(isWord)), [&] {
+    for (int e = 0; e < 2; ++e)
+      b.CreateAlignedStore(b.CreateTrunc(e ? b.CreateLShr(word, 16) : word, b.getInt16Ty()), to[e], Align(2));
+  });
+}
+
 /// With sinks: the shift and the share in place of the largest score and the sum, and what a total is multiplied by.
 llvm::Value *AttendIr::closed(llvm::Value *row, llvm::Value *&largest, llvm::Value *&all) {
   auto natural = [&](llvm::Value *x) { return power(b.CreateFMul(x, real(1.44269504088896340736))); };

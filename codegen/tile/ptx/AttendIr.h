@@ -61,6 +61,7 @@ private:
   llvm::Value *across(llvm::Value *x, bool isMost);
   llvm::Value *within(int value, llvm::Value *row, int64_t more);
   void hoist();
+  void storeTwo(const Store &one, llvm::Value *inside, const std::function<void(int)> &standAt);
   llvm::Value *closed(llvm::Value *row, llvm::Value *&largest, llvm::Value *&all);
 };
 

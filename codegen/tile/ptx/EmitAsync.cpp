@@ -65,7 +65,8 @@ private:
       std::vector<llvm::Value *> own(acc.begin() + ptrdiff_t(part * each), acc.begin() + ptrdiff_t((part + 1) * each));
       for (int k = 0; k < asyncDepth / 16; ++k)
         own = multiplyGroup(cut.columns, {b.CreateAdd(x, b.getInt64(uint64_t(k * ofX.step / 16)))},
-                            b.CreateAdd(w, b.getInt64(uint64_t(k * ofW.step / 16))), s.w[part].depthInner, own);
+                            b.CreateAdd(w, b.getInt64(uint64_t(k * ofW.step / 16))), s.w[part].depthInner, own,
+                            s.x.depthInner);
       std::copy(own.begin(), own.end(), acc.begin() + ptrdiff_t(part * each));
     }
   }

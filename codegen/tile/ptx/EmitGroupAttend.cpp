@@ -25,12 +25,15 @@ private:
   const Factor &k, &v;
   GroupSlots slots;
   llvm::Value *base = nullptr, *barriers = nullptr, *tiles = nullptr, *begin = nullptr;
-  Numbers rowWords; ///< the left factor: of each sixteen of the depth four registers
+  llvm::Value *which = nullptr; ///< group of the block
+  Numbers rowWords;             ///< the left factor: of each sixteen of the depth four registers
 
   enum Barrier { KeysFull, ValuesFull, KeysEmpty, ValuesEmpty };
   llvm::Value *barrierOf(Barrier which, llvm::Value *slot) {
     return add(barriers, add(mul(slot, 8), int64_t(which) * 8 * a.stages));
   }
+  /// The barrier of a group's turn: the one before has issued its products.
+  llvm::Value *turnOf(llvm::Value *number) { return add(barriers, add(mul(number, 8), 32 * a.stages)); }
   llvm::Value *keysAt(llvm::Value *slot) { return add(base, mul(slot, slots.bytes())); }
   llvm::Value *valuesAt(llvm::Value *slot) { return add(keysAt(slot), slots.keys); }
   int64_t boxBytes(const Factor &of) const { return 2 * of.copied->tensor.width * a.keysTogether; }
@@ -145,12 +148,18 @@ private:
       llvm::Value *before = acc[slotAt], *parityBefore = acc[slotAt + 1], *now = before, *parityNow = parityBefore;
       advance(now, parityNow, a.stages);
       await(barrierOf(KeysFull, now), parityNow);
+      if (a.turns) { // the first group begins
+        llvm::Value *phase = b.CreateAnd(add(tile, -1), number(1)), *isFirst = b.CreateICmpEQ(which, number(1));
+        await(turnOf(add(which, -1)), b.CreateXor(phase, b.CreateZExt(isFirst, b.getInt32Ty())));
+      }
       Numbers left(acc.begin() + ptrdiff_t(weightsAt), acc.begin() + ptrdiff_t(slotAt)), sums = totals();
       does("wgmma.fence.sync.aligned;");
       Numbers made = products(now);
       await(barrierOf(ValuesFull, before), parityBefore);
       fence(sums, left);
       addWeighted(sums, left, before);
+      if (a.turns)
+        arrive(turnOf(b.CreateSelect(b.CreateICmpEQ(which, number(a.groups)), number(0), which)));
       made = inPlace("wgmma.wait_group.sync.aligned 1;", {}, made);
       arrive(barrierOf(KeysEmpty, now));
       made = scoresOf({made}, add(begin, mul(tile, a.keysTogether)));
@@ -175,12 +184,13 @@ private:
     base = b.CreatePtrToInt(shared(number(0)), b.getInt32Ty());
     barriers = add(base, slots.bytes() * a.stages);
     // The same in all lanes, and known to be.
-    llvm::Value *which =
-        call(Intrinsic::nvvm_shfl_sync_idx_i32, {number(-1), divide(thread, groupThreads), number(0), number(31)});
+    which = call(Intrinsic::nvvm_shfl_sync_idx_i32, {number(-1), divide(thread, groupThreads), number(0), number(31)});
     when(b.CreateICmpEQ(thread, number(0)), [&] {
       for (int slot = 0; slot < a.stages; ++slot)
         for (Barrier one : {KeysFull, ValuesFull, KeysEmpty, ValuesEmpty})
           makeBarrier(barrierOf(one, number(slot)), one == KeysFull || one == ValuesFull ? 1 : a.warps);
+      for (int group = 0; group < a.groups && a.turns; ++group)
+        makeBarrier(turnOf(number(group)), groupThreads / 32);
       does("fence.mbarrier_init.release.cluster;"); // copies see them, too
     });
     barrier();

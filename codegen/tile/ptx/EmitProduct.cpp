@@ -97,7 +97,8 @@ private:
   }
   void body() override {
     row0 = mul(group[1], cut.rows), column0 = mul(group[0], cut.columns);
-    lastRow = add(sizeOf(s.rows.extent()), -1), lastColumn = add(sizeOf(s.columns.extent()), -1), depth = sizeOf(s.depth);
+    lastRow = add(sizeOf(s.rows.extent()), -1), lastColumn = add(sizeOf(s.columns.extent()), -1),
+    depth = sizeOf(s.depth);
     llvm::Value *warpRow = rest(warp, cut.warpRows), *warpColumn = divide(warp, cut.warpRows);
     for (int i = 0; i + 1 < cut.stages; ++i)
       copyStep(number(i), number(i * cut.depth));

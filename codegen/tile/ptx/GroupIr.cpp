@@ -120,7 +120,10 @@ std::vector<llvm::Value *> TensorIr::multiplyGroup(int columns, const std::vecto
   std::string text = std::string("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, ") + (sums.empty() ? "0" : "1") +
                      ", 0;\n\twgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32.bf16.bf16 " +
                      list(0, count) + ", " + (inRegisters ? list(count, x.size()) : "$" + std::to_string(count)) +
-                     ", $" + std::to_string(count + x.size()) + ", p, 1, 1, " + (inRegisters ? "" : depthInnerOfX ? "0, " : "1, ") +
+                     ", $" + std::to_string(count + x.size()) + ", p, 1, 1, " +
+                     (inRegisters     ? ""
+                      : depthInnerOfX ? "0, "
+                                      : "1, ") +
                      (depthInner ? "0" : "1") + ";\n\t}";
   std::vector<llvm::Value *> reads = x;
   reads.push_back(w);

@@ -410,8 +410,7 @@ private:
           store(one, inside);
           continue;
         }
-        llvm::Value *own =
-            b.CreateAnd(b.CreateICmpSGE(row, sizeOf(one.from)), b.CreateICmpSLT(row, sizeOf(*one.to)));
+        llvm::Value *own = b.CreateAnd(b.CreateICmpSGE(row, sizeOf(one.from)), b.CreateICmpSLT(row, sizeOf(*one.to)));
         when(b.CreateAnd(own, inside), [&] { store(one, b.getTrue()); }); // elsewhere its places are none
       }
     });

@@ -63,7 +63,7 @@ protected:
   /// Where the kernel stands from now on; null: nowhere.
   void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
   llvm::Value *get(int value);
-  std::vector<llvm::Value *> sums; ///< of the parts
+  std::vector<llvm::Value *> sums;       ///< of the parts
   std::vector<llvm::Value *> statistics; ///< of the row where it stands
   /// Of two numbers that are reduced; and what a sum begins with.
   llvm::Value *combined(Reduction reduction, llvm::Value *x, llvm::Value *y);

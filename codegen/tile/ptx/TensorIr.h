@@ -53,7 +53,8 @@ protected:
                                      const std::vector<llvm::Value *> &tied);
   /// wgmma m64nNk16: a descriptor or four registers for the left factor. Without `sums` they begin at 0.
   std::vector<llvm::Value *> multiplyGroup(int columns, const std::vector<llvm::Value *> &x, llvm::Value *w,
-                                           bool depthInner, const std::vector<llvm::Value *> &sums, bool depthInnerOfX = true);
+                                           bool depthInner, const std::vector<llvm::Value *> &sums,
+                                           bool depthInnerOfX = true);
 };
 
 } // namespace quern::codegen::tile

@@ -35,7 +35,8 @@ tile::AttendNumbers drawn(std::mt19937 &random, const std::map<std::string, int6
                    {"pieces", n.pieces},
                    {"groups", 0},
                    {"wide", 16},
-                   {"ring", 2}}};
+                   {"ring", 2},
+                   {"turns", 0}}};
     if (!family("attend").refuses(part, facts))
       return n;
   }

@@ -169,8 +169,7 @@ void multiplyGroup(std::vector<Thread *> &lanes, const Instruction &at) {
       made.rows.push_back(at.operands[i].reg);
   else
     made.x = get<uint64_t>(*lanes[0], at, count), made.acrossX = at.operands[w + 4].bits != 0;
-  need(at.operands[w + 2].bits == 1 && at.operands[w + 3].bits == 1,
-       "a form of it that is not known");
+  need(at.operands[w + 2].bits == 1 && at.operands[w + 3].bits == 1, "a form of it that is not known");
   made.adds = predicate(*lanes[0], at, w + 1);
   need(products.fenced.size() == warpSize, "no fence before the first product");
   products.held.resize(lanes[0]->registers.size());
