@@ -37,10 +37,26 @@ std::optional<Var> GpuScheduler::launch(Halide::Stage loops, const std::vector<A
     loops.split(var, groups.back(), threads.back(), width, TailStrategy::GuardWithIf);
   };
   int columns = narrowed(along[0].length, along.size() > 1 ? std::min(wide, group) : group);
-  split(along[0].var, "x", columns);
+  // Several elements, far apart, of a work-item that makes nothing else: it asks for all before it waits. Where a group has
+  // its elements, none of them is guarded.
+  const size_t last = std::min<size_t>(along.size(), 2) - 1;
+  const bool plain = std::none_of(along.begin(), along.end(), [](const Along &one) { return one.var.is_rvar; });
+  const bool several = plain && !sums && b.target.device == "cuda" && !along[last].length;
+  const Var part("several"), rest("rest");
+  auto splitSome = [&](size_t d, const std::string &name, int width) {
+    if (!several || d != last)
+      return split(along[d].var, name, width);
+    threads.emplace_back(name + "_thread", false), groups.emplace_back(name + "_group", false);
+    loops.split(along[d].var, groups.back(), rest, width * 4, TailStrategy::GuardWithIf)
+        .split(rest, part, threads.back(), width, TailStrategy::GuardWithIf)
+        .unroll(part);
+  };
+  splitSome(0, "x", columns);
   if (along.size() > 1)
-    split(along[1].var, "y", narrowed(along[1].length, group / columns));
+    splitSome(1, "y", narrowed(along[1].length, group / columns));
   std::vector<VarOrRVar> order = std::move(within);
+  if (several)
+    order.push_back(part);
   order.insert(order.end(), threads.begin(), threads.end());
   order.insert(order.end(), groups.begin(), groups.end());
   for (size_t d = 2; d < along.size(); ++d)
@@ -58,6 +74,8 @@ std::optional<Var> GpuScheduler::launch(Halide::Stage loops, const std::vector<A
     groups.push_back(fused);
   }
   loops.never_partition_all(); // one body with a guard, half as much to compile
+  if (several)
+    loops.partition(groups[last], Partition::Auto);
   for (const VarOrRVar &var : threads)
     loops.gpu_threads(var);
   for (const VarOrRVar &var : groups)
