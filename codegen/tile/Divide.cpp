@@ -54,7 +54,8 @@ private:
   void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
-  void results(Variant &variant);
+  void pairUp(Stage &stage, Variant &variant);
+  void results(bool all, Variant &variant);
   void sumsFor(int split);
   int stored(int node, const Place &at, int split);
   int statistic(int node, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made);
@@ -97,6 +98,7 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   map.stores.push_back({buffer,
                         {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
                         result});
+  map.stores[0].pairs = storedInPairs(p, map.stores[0], map.columns);
   variant.stages.push_back(std::move(map));
   std::vector<int> at = {f.matrices.empty() ? v.number(0) : matrix(), v.coordinate(ownIs), depth()};
   if (across)
@@ -222,11 +224,8 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       return sumParts(f, split, std::move(stage), variant);
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
-  for (Store &store : stage.stores) {
-    store.pairs = !all && storedInPairs(p, store, stage.columns);
-    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
-      variant.aligned.push_back(store.buffer);
-  }
+  if (!all)
+    pairUp(stage, variant);
   variant.stages.push_back(std::move(stage));
 }
 
@@ -279,15 +278,18 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   }
   places.reduction = launched;
   places.forget();
-  if (fused) {
-    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
-  } else {
+  if (!fused || stage.split > 1) {
     std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
+    if (fused)
+      dims.push_back({"part", ir::Size(int64_t(stage.w.size()))});
     for (const Dim &dim : f.all())
       dims.push_back(dim);
     stage.sums = scratch(Storage::F32, dims);
-    sums[f.node] = stage.sums;
   }
+  if (fused)
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
+  else
+    sums[f.node] = stage.sums;
   variant.stages.push_back(std::move(stage));
 }
 
@@ -375,8 +377,17 @@ void Divider::sumsFor(int split) {
   places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
 }
 
+/// Stores two columns at a time where results have an address for it.
+void Divider::pairUp(Stage &stage, Variant &variant) {
+  for (Store &store : stage.stores) {
+    store.pairs = storedInPairs(p, store, stage.columns);
+    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
+      variant.aligned.push_back(store.buffer);
+  }
+}
+
 /// Results whose last dimension is as long are one launch: the rows of one after those of another.
-void Divider::results(Variant &variant) {
+void Divider::results(bool all, Variant &variant) {
   std::vector<Stage> maps;
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
@@ -407,8 +418,16 @@ void Divider::results(Variant &variant) {
     store.value = places.at(graph.results[i], place);
     same->stores.push_back(std::move(store));
   }
-  for (Stage &map : maps)
+  for (Stage &map : maps) {
+    if (!all)
+      pairUp(map, variant);
     variant.stages.push_back(std::move(map));
+  }
+}
+
+/// Of few rows: how many blocks share a tile's depth is known, so that the last one of them can know that it is.
+static bool knowsBlocks(const Factors &f) {
+  return Axis{f.columns}.extent().constant() && Axis{f.matrices}.extent().constant() == 1;
 }
 
 bool Divider::variant(const std::string &name, int few, bool all, int capability) {
@@ -419,7 +438,7 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
   std::optional<Fusion> kept = fusion;
   std::vector<Factors> own = products;
   try {
-    if (few && numbers.split > 1 && fusion) { // sums of parts of the depth come together in a map
+    if (few && numbers.split > 1 && fusion && !knowsBlocks(products[0])) { // parts of the depth come together in a map
       fusion.reset();
       products = {factorsOf(graph, products[0].node)};
     }
@@ -433,7 +452,7 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
         product(f, all, made);
     }
     if (!fusion)
-      results(made);
+      results(all, made);
     fusion = kept, products = own;
   } catch (const Refusal &) {
     fusion = kept, products = own;

@@ -5,6 +5,7 @@
 #include "codegen/tile/attend/HostAttend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace quern::codegen::tile {
@@ -54,6 +55,7 @@ private:
   void dots(const Stage &s) {
     int64_t rows = size(s.rows.extent()), columns = size(s.columns.extent()), depth = size(s.depth), line = 0;
     int64_t part = (depth + s.split - 1) / s.split, pitch = (columns + 7) / 8 * 8;
+    std::map<std::array<int64_t, 3>, std::vector<double>> whole;
     for (int split = 0; split < s.split; ++split)
       for (int64_t m = 0, matrices = size(s.matrices.extent()); m < matrices; ++m)
         for (int64_t r = 0; r < rows; ++r, line += pitch) {
@@ -70,8 +72,16 @@ private:
               }
               made.push_back(double(float(sum)));
             }
-            if (s.sums >= 0)
+            if (s.sums >= 0 && s.stores.empty())
               memory(s.sums)[line + c] = float(made[0]);
+            if (s.split > 1 && !s.stores.empty()) { // each part's sum, until the last one has them all
+              std::vector<double> &all = whole[{m, r, c}];
+              all.resize(made.size());
+              for (size_t part = 0; part < made.size(); ++part)
+                made[part] = all[part] = double(float(all[part] + made[part]));
+              if (split + 1 < s.split)
+                continue;
+            }
             stand(r, c, m, 0);
             sums = std::move(made);
             for (const Store &one : s.stores)

@@ -106,8 +106,8 @@ struct Store {
   int value = 0;
   ir::Size from{};
   std::optional<ir::Size> to{};
-  bool pairs =
-      false; ///< of a product: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size
+  /// Of a product or a map: elements of columns 2 i and 2 i + 1 are side by side, at a multiple of their size.
+  bool pairs = false;
 };
 
 /// How a product is cut: a block's tile, the ring of its copies, its warps.
@@ -190,7 +190,9 @@ struct Stage {
   int slice = 0;                        ///< columns of a block, a part of a packed tile
   std::vector<Statistic> statistics{};  ///< that xValue needs
   int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
-  int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
+  /// The buffer [split, part, matrices, rows, columns] of their sums. With stores, too: the last block of those that share a
+  /// tile's depth adds them up, in their order, and stores what becomes of them.
+  int sums = -1;
   Reduction reduction = Reduction::Sum; ///< of a reduction
   Attend attend{};                      ///< of attention
 };

@@ -161,9 +161,15 @@ SharedDots sharedDotsOf(const Stage &stage) {
   return shared;
 }
 
+bool storesPairs(const Stage &stage) {
+  return std::all_of(stage.stores.begin(), stage.stores.end(), [](const Store &one) { return one.pairs; });
+}
+
 int mapWidth(const Stage &stage) {
   int width = 1;
   int64_t columns = stage.columns.extent().constant().value_or(64);
+  if (storesPairs(stage))
+    columns /= 2;
   while (width < mapThreads && width < columns)
     width *= 2;
   return width;
@@ -186,7 +192,8 @@ Grid gridOf(const Stage &stage) {
   switch (stage.form) {
   case Stage::Form::Map: {
     int width = mapWidth(stage);
-    return {{stage.columns.extent(), width}, {stage.rows.extent(), mapThreads / width}, {ir::Size(1)}, mapThreads, 0};
+    return {{stage.columns.extent(), storesPairs(stage) ? 2 * width : width},
+            {stage.rows.extent(), mapThreads / width}, {ir::Size(1)}, mapThreads, 0};
   }
   case Stage::Form::Reduce: // a row for each warp
     return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};

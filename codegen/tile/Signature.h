@@ -73,6 +73,8 @@ int64_t asyncSlotBytes(const Stage &stage);
 /// Where a part's columns are in a slot.
 int64_t asyncStart(const Stage &stage, size_t part);
 
+/// Whether a map's work-item makes two columns.
+bool storesPairs(const Stage &stage);
 /// Work-items of a map along columns; the rest are rows.
 int mapWidth(const Stage &stage);
 constexpr int mapThreads = 256, mostMapRows = 32768;

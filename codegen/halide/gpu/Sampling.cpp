@@ -18,6 +18,8 @@ namespace quern::codegen {
 namespace {
 
 constexpr int workItems = 256, candidates = 16, digits = 8;
+/// Work-items among which the words are divided, and those that put their parts together, before one does the rest.
+constexpr int shares = 4096, joined = 64;
 constexpr double heaviest = 2147483648.0; // Sampler.cpp has the same
 
 /// One launch: a work-item for each place along `at`, which first runs the loops of `within` in registers.
@@ -39,7 +41,7 @@ struct Share {
   RDom iteration;
   Expr word, there;
   Share(const Expr &count, const Expr &part)
-      : iteration(0, (count + workItems - 1) / workItems, "iteration"), word(part + workItems * iteration),
+      : iteration(0, (count + shares - 1) / shares, "iteration"), word(part + shares * iteration),
         there(word < count) {}
 };
 
@@ -82,13 +84,19 @@ private:
     own(part) = Tuple(Expr(INT32_MIN), Expr(INT32_MAX));
     own(part) = select(key > own(part)[0], Tuple(key, share.word), Tuple(own(part)[0], own(part)[1]));
     parts(part) = Tuple(own(part)[0], own(part)[1]);
-    RDom over(0, workItems, "over");
-    Expr other = parts(over)[0], word = parts(over)[1];
-    all(i) = Tuple(Expr(INT32_MIN), Expr(INT32_MAX));
-    all(i) = select(other > all(i)[0] || (other == all(i)[0] && word < all(i)[1]), Tuple(other, word),
-                    Tuple(all(i)[0], all(i)[1]));
+    launch(parts.bound(part, 0, shares), part, {own});
+    auto better = [](Func best, const Var &at, const Expr &key, const Expr &word) {
+      best(at) = Tuple(Expr(INT32_MIN), Expr(INT32_MAX));
+      best(at) = select(key > best(at)[0] || (key == best(at)[0] && word < best(at)[1]), Tuple(key, word),
+                        Tuple(best(at)[0], best(at)[1]));
+    };
+    RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+    Func some("some"), halves("halves");
+    better(some, part, parts(part + joined * over)[0], parts(part + joined * over)[1]);
+    halves(part) = Tuple(some(part)[0], some(part)[1]);
+    launch(halves.bound(part, 0, joined), part, {some});
+    better(all, i, halves(rest)[0], halves(rest)[1]);
     best(i) = Tuple(all(i)[0], all(i)[1]);
-    launch(parts.bound(part, 0, workItems), part, {own});
     return launchOne(best, i, {all});
   }
   /// Whether the likeliest's key is that of a finite number.
@@ -126,11 +134,16 @@ private:
     own(part) = wide(0);
     own(part) += select(share.there, term(clamp(share.word, 0, count - 1)), wide(0));
     parts(part) = own(part);
-    RDom over(0, workItems, "over");
+    launch(parts.bound(part, 0, shares), part, {own});
+    RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+    Func some("some"), halves("halves");
+    some(part) = wide(0);
+    some(part) += parts(part + joined * over);
+    halves(part) = some(part);
+    launch(halves.bound(part, 0, joined), part, {some});
     all(i) = wide(0);
-    all(i) += parts(over);
+    all(i) += halves(rest);
     sum(i) = all(i);
-    launch(parts.bound(part, 0, workItems), part, {own});
     return launchOne(sum, i, {all});
   }
 
@@ -169,12 +182,21 @@ private:
       own(part, i) = Tuple(own(part, i)[0] + select(counted, cast<double>(weight), wide(0)),
                            own(part, i)[1] + select(counted, 1, 0));
       parts(part, i) = Tuple(own(part, i)[0], own(part, i)[1]);
-      parts.bound(part, 0, workItems).bound(i, 0, candidates + 1);
-      parts.compute_root().gpu_blocks(i).gpu_threads(part);
-      own.compute_at(parts, part);
-      RDom over(0, workItems, "over");
+      Var group("group"), thread("thread");
+      parts.bound(part, 0, shares).bound(i, 0, candidates + 1);
+      parts.compute_root().split(part, group, thread, workItems).gpu_blocks(group, i).gpu_threads(thread);
+      own.compute_at(parts, thread);
+      RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+      Func some("some"), halves("halves");
+      some(part, i) = Tuple(wide(0), Expr(0));
+      some(part, i) = Tuple(some(part, i)[0] + parts(part + joined * over, i)[0],
+                            some(part, i)[1] + parts(part + joined * over, i)[1]);
+      halves(part, i) = Tuple(some(part, i)[0], some(part, i)[1]);
+      halves.bound(part, 0, joined).bound(i, 0, candidates + 1);
+      halves.compute_root().gpu_blocks(i).gpu_threads(part);
+      some.compute_at(halves, part);
       all(i) = Tuple(wide(0), Expr(0));
-      all(i) = Tuple(all(i)[0] + parts(over, i)[0], all(i)[1] + parts(over, i)[1]);
+      all(i) = Tuple(all(i)[0] + halves(rest, i)[0], all(i)[1] + halves(rest, i)[1]);
       sums(i) = Tuple(all(i)[0], all(i)[1]);
       launch(sums.bound(i, 0, candidates + 1), i, {all});
       RDom candidate(0, candidates, "candidate");

@@ -308,21 +308,69 @@ private:
           sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(), place(number(w), part, row, inTile)));
       }
       llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+      if (s.sums >= 0)
+        return when(inside, [&] {
+          for (size_t part = 0; part < parts(); ++part)
+            b.CreateStore(sums[part], sumAt(group[1], part, row, own, rows, allColumns));
+        });
       stand(least(row, add(rows, -1)), least(own, add(allColumns, -1)), group[2], number(0));
       for (const Store &one : s.stores)
         store(one, inside);
-      if (s.sums >= 0)
-        when(inside, [&] { storeSum(row, own, rows, allColumns); });
+    });
+    if (s.sums >= 0 && !s.stores.empty())
+      joinParts(rows, allColumns);
+  }
+
+  /// The last of the blocks that share this tile's depth adds up what all of them left, in the order of the depth. The ticket
+  /// begins anew by itself.
+  void joinParts(llvm::Value *rows, llvm::Value *allColumns) {
+    auto count = uint64_t((s.columns.extent().constant().value() + slice - 1) / slice);
+    auto *type = ArrayType::get(b.getInt32Ty(), count);
+    auto *tickets =
+        new GlobalVariable(module, type, false, GlobalValue::InternalLinkage, ConstantAggregateZero::get(type),
+                           function->getName() + "_tickets", nullptr, GlobalValue::NotThreadLocal, 1);
+    auto everybodySees = [&] { call(Intrinsic::nvvm_membar_gl, {}); };
+    llvm::Value *isLast = shared(number(memory.sums)); // whose numbers have been read
+    everybodySees();
+    barrier();
+    when(b.CreateICmpEQ(thread, number(0)), [&] {
+      llvm::Value *ticket =
+          assembly("atom.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", b.getInt32Ty(),
+                   {b.CreateGEP(b.getInt32Ty(), tickets, group[0]), number(s.split - 1)});
+      b.CreateStore(b.CreateZExt(b.CreateICmpEQ(ticket, number(s.split - 1)), b.getInt32Ty()), isLast);
+    });
+    barrier();
+    when(b.CreateICmpNE(b.CreateLoad(b.getInt32Ty(), isLast), number(0)), [&] {
+      everybodySees();
+      std::vector<llvm::Value *> none;
+      loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
+        llvm::Value *row = divide(i, slice), *own = add(mul(group[0], slice), rest(i, slice));
+        llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+        row = least(row, add(rows, -1)), own = least(own, add(allColumns, -1));
+        sums.clear();
+        for (size_t part = 0; part < parts(); ++part) {
+          sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
+          for (int split = 0; split < s.split; ++split) // past the first cache, which knows nothing of others' stores
+            sums.back() = b.CreateFAdd(
+                sums.back(), b.CreateLoad(b.getFloatTy(), sumAt(number(split), part, row, own, rows, allColumns),
+                                          /*isVolatile=*/true));
+        }
+        stand(row, own, group[2], number(0));
+        for (const Store &one : s.stores)
+          store(one, inside);
+      });
     });
   }
 
-  void storeSum(llvm::Value *row, llvm::Value *own, llvm::Value *rows, llvm::Value *allColumns) {
+  llvm::Value *sumAt(llvm::Value *split, size_t part, llvm::Value *row, llvm::Value *own, llvm::Value *rows,
+                     llvm::Value *allColumns) {
     auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
     llvm::Value *pitch = b.CreateAnd(add(allColumns, 7), number(-8)), *matrices = sizeOf(s.matrices.extent());
-    llvm::Value *line = b.CreateAdd(b.CreateMul(wide(group[1]), wide(matrices)), wide(group[2]));
+    llvm::Value *line = wide(add(mul(split, int64_t(parts())), int64_t(part)));
+    line = b.CreateAdd(b.CreateMul(line, wide(matrices)), wide(group[2]));
     line = b.CreateAdd(b.CreateMul(line, wide(rows)), wide(row));
     llvm::Value *offset = b.CreateAdd(b.CreateMul(line, wide(pitch)), wide(own));
-    b.CreateStore(sums[0], b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset));
+    return b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset);
   }
 
   llvm::Value *ownRow(int row, llvm::Value *rows) { return least(number(row), add(rows, -1)); }

@@ -403,21 +403,32 @@ public:
 private:
   void body() override {
     int width = mapWidth(s);
+    const bool pairs = storesPairs(s);
     llvm::Value *columns = sizeOf(s.columns.extent()), *rows = sizeOf(s.rows.extent());
-    llvm::Value *column = add(mul(group[0], width), rest(thread, width)),
+    llvm::Value *column = mul(add(mul(group[0], width), rest(thread, width)), pairs ? 2 : 1),
                 *first = add(mul(group[1], mapThreads / width), divide(thread, width));
     llvm::Value *step = mul(call(Intrinsic::nvvm_read_ptx_sreg_nctaid_y, {}), mapThreads / width);
     std::vector<llvm::Value *> none;
     loop(first, rows, step, none, [&](llvm::Value *row) {
       stand(row, least(column, add(columns, -1)), number(0), number(0));
       llvm::Value *inside = b.CreateICmpSLT(column, columns);
+      auto put = [&](const Store &one, llvm::Value *where) {
+        if (!pairs)
+          return store(one, where);
+        llvm::Value *made[2], *own = least(column, add(columns, -2)); // their number is even
+        for (int i : {1, 0}) {
+          stand(row, add(own, i), number(0), number(0));
+          made[i] = get(one.value);
+        }
+        storePair(one, where, made[0], made[1]);
+      };
       for (const Store &one : s.stores) {
         if (!one.to) {
-          store(one, inside);
+          put(one, inside);
           continue;
         }
         llvm::Value *own = b.CreateAnd(b.CreateICmpSGE(row, sizeOf(one.from)), b.CreateICmpSLT(row, sizeOf(*one.to)));
-        when(b.CreateAnd(own, inside), [&] { store(one, b.getTrue()); }); // elsewhere its places are none
+        when(b.CreateAnd(own, inside), [&] { put(one, b.getTrue()); }); // elsewhere its places are none
       }
     });
   }

@@ -83,6 +83,8 @@ protected:
   /// What becomes of some elements, where they are inside: all that it reads is asked for before anything is written. Those
   /// of columns 2 i and 2 i + 1 follow each other.
   void storeElements(const std::vector<Element> &elements);
+  /// Two of a store with `pairs`; it stands at the first one.
+  void storePair(const Store &store, llvm::Value *inside, llvm::Value *first, llvm::Value *second);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   /// 2^x by the unit for it: within two of f32's last bits, and 0 below 2^-126.
@@ -115,7 +117,6 @@ private:
   llvm::Value *code(int buffer, const std::vector<int> &at);
   llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
-  void storePair(const Store &store, llvm::Value *inside, llvm::Value *first, llvm::Value *second);
 };
 
 /// Writes a function for each launch.

@@ -341,6 +341,15 @@ template <typename T, Space space, int many> void store(Thread &t, const Instruc
 inline void prefetch(Thread &t, const Instruction &at) {
   t.memory->askedFor(placeOf<Space::Global>(t, at.operands.front(), 1));
 }
+/// Adds one; from the limit on it begins at 0. Gives what was there.
+inline void countUp(Thread &t, const Instruction &at) {
+  uint8_t *place = placeOf<Space::Global>(t, at.operands[1], sizeof(uint32_t));
+  uint32_t was;
+  std::memcpy(&was, place, sizeof was);
+  uint32_t becomes = was >= get<uint32_t>(t, at, 2) ? 0 : was + 1;
+  std::memcpy(place, &becomes, sizeof becomes);
+  put(t, at, was, 0);
+}
 inline void nothing(Thread &, const Instruction &) {}
 
 } // namespace quern::ptx::operations

@@ -255,7 +255,8 @@ public:
       std::string head = text.substr(at, end - at);
       if (head.find(".entry") != std::string::npos || head.find(".func") != std::string::npos)
         function();
-      else if (head.find(".extern .shared") != std::string::npos || head.find(".const") != std::string::npos)
+      else if (head.find(".extern .shared") != std::string::npos || head.find(".const") != std::string::npos ||
+               head.find(".global") != std::string::npos)
         memory(until(';'));
       else if (head.starts_with(".version") || head.starts_with(".target") || head.starts_with(".address_size"))
         at = text.find('\n', at);
@@ -280,7 +281,7 @@ private:
     return trimmed(part);
   }
 
-  /// `.extern .shared .align 16 .b8 name[];`, `.const .align 4 .b8 name[8] = {0, 0, 128, 63, ...};`
+  /// `.extern .shared .align 16 .b8 name[];`, `.const .align 4 .b8 name[8] = {0, 0, 128, 63, ...};`, `.global .align 4 .b8 name[8];`
   void memory(const std::string &given) {
     size_t bracket = given.find('['), values = given.find('{'), space = given.find_last_of(" \t", bracket);
     std::string name = given.substr(space + 1, bracket - space - 1);
@@ -288,10 +289,15 @@ private:
       module->addresses[name] = sharedBase; // kernels that take it declare no other
       return;
     }
-    if (given.find(".b8") == std::string::npos || values == std::string::npos)
+    const bool zeros = given.find(".global") != std::string::npos && values == std::string::npos;
+    if (given.find(".b8") == std::string::npos || (values == std::string::npos && !zeros))
       throw std::runtime_error("cannot read '" + given + "'");
     module->constants.resize((module->constants.size() + 15) / 16 * 16);
     module->addresses[name] = tableBase + module->constants.size();
+    if (zeros) {
+      module->constants.resize(module->constants.size() + std::strtoul(given.c_str() + bracket + 1, nullptr, 10));
+      return;
+    }
     std::istringstream numbers(given.substr(values + 1, given.find('}') - values - 1));
     for (std::string number; std::getline(numbers, number, ',');)
       module->constants.push_back(uint8_t(std::strtoul(number.c_str(), nullptr, 10)));
