@@ -379,6 +379,8 @@ void Divider::sumsFor(int split) {
 
 /// Stores two columns at a time where results have an address for it.
 void Divider::pairUp(Stage &stage, Variant &variant) {
+  if (variant.capability == 80 && !variant.mostRows && variant.aligned.empty())
+    return; // it fits always, and saves the program another variant
   for (Store &store : stage.stores) {
     store.pairs = storedInPairs(p, store, stage.columns);
     if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
@@ -478,7 +480,9 @@ void Divider::run() {
       fusion = found;
       products[0] = found->factors;
     }
-  for (int few : std::set<int>{std::min(1, numbers.few), numbers.few})
+  // Of two parts, the sums of more rows would not fit a thread's registers.
+  const int most = fusion && fusion->parts.size() > 1 ? std::min(numbers.few, 4) : numbers.few;
+  for (int few : std::set<int>{std::min(1, most), most})
     if (few)
       variant("rows" + std::to_string(few), few, false);
   if (numbers.groups)
