@@ -48,7 +48,7 @@ const Api &openApi() {
     library.find("cuGraphExecDestroy", found.GraphExecDestroy, needed);
     library.find("cuGraphDestroy", found.GraphDestroy, needed);
     library.find("cuTensorMapEncodeTiled", found.TensorMapEncodeTiled);
-    library.find("cuGraphAddDependencies_v2", found.GraphAddDependencies);
+    library.find("cuLaunchKernelEx", found.LaunchKernelEx);
     return found;
   }();
   return api;
