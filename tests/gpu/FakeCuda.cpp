@@ -370,17 +370,6 @@ int cuLaunchKernel(void *function, unsigned groupsX, unsigned groupsY, unsigned 
   });
 }
 
-int cuLaunchKernelEx(const runtime::cuda::LaunchConfig *config, void *function, void **arguments, void **extra) {
-  for (unsigned i = 0; i < config->attributeCount; ++i) {
-    // A kernel that begins early must wait itself.
-    if (config->attributes[i].what != 6 || !static_cast<const LoadedKernel *>(function)->waits)
-      return invalidValue;
-    ++record.counts["early_launches"];
-  }
-  return cuLaunchKernel(function, config->groupsX, config->groupsY, config->groupsZ, config->threadsX, config->threadsY,
-                        config->threadsZ, config->sharedBytes, config->stream, arguments, extra);
-}
-
 int cuEventCreate(uint64_t **event, unsigned) {
   return guarded([&] {
     *event = new uint64_t(0);
@@ -425,6 +414,20 @@ int cuGraphAddMemcpyNode(FakeNode **node, FakeGraph *graph, FakeNode *const *aft
     FakeNode made{{}, nullptr, {}};
     int status = moving(made.work, copy->to.address, copy->from.address, copy->bytes);
     return status ? status : addNode(node, graph, after, count, std::move(made));
+  });
+}
+int cuGraphAddDependencies_v2(FakeGraph *, FakeNode *const *from, FakeNode *const *to,
+                              const runtime::cuda::EdgeData *edges, size_t count) {
+  return guarded([&] {
+    for (size_t i = 0; i < count; ++i) {
+      // A kernel that begins early must wait itself.
+      bool early = edges[i].type == 1 && edges[i].fromPort == 1;
+      if (!early || !from[i]->kernel || !to[i]->kernel || !to[i]->kernel->waits)
+        return int(invalidValue);
+      to[i]->after.push_back(from[i]);
+      ++record.counts["early_nodes"];
+    }
+    return int(ok);
   });
 }
 int cuGraphInstantiateWithFlags(FakeExec **exec, FakeGraph *graph, unsigned long long) {

@@ -48,7 +48,7 @@ const Api &openApi() {
     library.find("cuGraphExecDestroy", found.GraphExecDestroy, needed);
     library.find("cuGraphDestroy", found.GraphDestroy, needed);
     library.find("cuTensorMapEncodeTiled", found.TensorMapEncodeTiled);
-    library.find("cuLaunchKernelEx", found.LaunchKernelEx);
+    library.find("cuGraphAddDependencies_v2", found.GraphAddDependencies);
     return found;
   }();
   return api;

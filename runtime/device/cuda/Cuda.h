@@ -38,19 +38,11 @@ struct CopyNode {
   size_t bytes = 0, rows = 1, depth = 1;
 };
 static_assert(sizeof(CopyNode) == 200);
-/// CUlaunchConfig, and CUlaunchAttribute of what the launch may begin before.
-struct LaunchAttribute {
-  int what = 6; ///< the end of the launch before: "programmatic stream serialization"
-  int reserved = 0;
-  int value[16] = {1};
+/// CUgraphEdgeData.
+struct EdgeData {
+  unsigned char fromPort, toPort, type, reserved[5];
 };
-struct LaunchConfig {
-  unsigned groupsX, groupsY, groupsZ, threadsX, threadsY, threadsZ, sharedBytes;
-  Stream stream;
-  const LaunchAttribute *attributes;
-  unsigned attributeCount;
-};
-static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
+inline constexpr unsigned char programmaticPort = 1, programmaticEdge = 1;
 /// CUtensorMap: how copies of whole boxes see a tensor. Opaque.
 struct alignas(64) TensorMap {
   uint64_t words[16];
@@ -107,8 +99,8 @@ struct Api {
   int (*TensorMapEncodeTiled)(TensorMap *, int type, uint32_t rank, Address, const uint64_t *extents,
                               const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                               int swizzle, int promotion, int fill);
-  /// Of CUDA 11.8; null in older drivers.
-  int (*LaunchKernelEx)(const LaunchConfig *, Function, void **arguments, void **extra);
+  /// Of CUDA 12.3; null in older drivers.
+  int (*GraphAddDependencies)(GraphHandle, const Node *from, const Node *to, const EdgeData *, size_t count);
 };
 
 /// Opens libcuda.so.1 (or the library that QUERN_CUDA_LIBRARY names). Throws MachineError that says what to install.

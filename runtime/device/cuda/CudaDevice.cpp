@@ -31,7 +31,7 @@ struct Built {
 /// Makes every kernel of a module wait for all that was launched before it, in its first instruction or where it says that it
 /// needs that (codegen/tile/ptx/PtxModule.h), and let the next be launched meanwhile: then launching overlaps with computing.
 /// Instructions of capability 9.0.
-std::string withWaits(std::string ptx, bool deep) {
+std::string withWaits(std::string ptx) {
   if (ptx.find("griddepcontrol.wait") != std::string::npos)
     return ptx; // its producer knows better
   bool isNewer = ptx.find(".target sm_90") != std::string::npos;
@@ -41,18 +41,17 @@ std::string withWaits(std::string ptx, bool deep) {
   };
   replace(".version", ".version 7.8");
   replace(".target", ".target sm_90");
-  const std::string lets = "\n\tgriddepcontrol.launch_dependents;", first = deep ? lets : "",
-                    waits = "\n\tgriddepcontrol.wait;" + (deep ? "" : lets), here = "// quern: wait";
+  // In this order: else those after the next would begin, too, and take room from the ones at work.
+  const std::string waits = "\n\tgriddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;", here = "// quern: wait";
   for (size_t at = 0; (at = ptx.find(".entry", at)) != std::string::npos;) {
     at = ptx.find('{', at);
     if (at == std::string::npos)
       break;
-    ptx.insert(at + 1, first);
     size_t place = ptx.find(here, at), next = ptx.find(".entry", at);
     if (place < next)
       ptx.replace(place, here.size(), waits);
     else
-      ptx.insert(at + 1 + first.size(), waits);
+      ptx.insert(at + 1, waits);
   }
   return ptx;
 }
@@ -80,7 +79,7 @@ public:
     std::string ptx(text, strnlen(text, bytes)); // the driver wants a zero behind it
     needsCapability(ptx);
     if (dependent)
-      ptx = withWaits(ptx, deep);
+      ptx = withWaits(ptx);
     char log[2000] = "";
     int names[] = {errorLog, errorLogBytes};
     void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
@@ -239,7 +238,6 @@ private:
   Event hasFetched = nullptr;
   LaunchList list;
   int capability = 0;             // 90 for 9.0
-  bool deep = false;
   bool dependent = false;         // kernels are launched before those before them have ended
   std::vector<Address> addresses; // of the launch that is being begun
   std::vector<const void *> values;
@@ -299,8 +297,7 @@ private:
       capability = 10 * major + minor;
       if (const char *most = std::getenv("QUERN_CUDA_CAPABILITY")) // to measure kernels for older cards on this one
         capability = std::min(capability, std::atoi(most));
-      deep = asked && *asked == '2';
-      dependent = asked && (*asked == '1' || deep) && major >= 9 && api.LaunchKernelEx;
+      dependent = asked && *asked == '1' && major >= 9 && api.GraphAddDependencies;
       return;
     }
     if (known.empty())

@@ -87,7 +87,9 @@ int LaunchList::make(Graph &graph, Context context) {
     return status;
   for (Entry &entry : graph.entries) {
     Node node = nullptr, *before = graph.nodes.empty() ? nullptr : &graph.nodes.back();
-    size_t after = before ? 1 : 0;
+    // A kernel that waits itself may begin while the one before it, which lets it, is still at work.
+    bool early = before && entry.waits && graph.entries[graph.nodes.size() - 1].waits;
+    size_t after = before && !early;
     int status;
     if (entry.kernel) {
       KernelNode one = kernelNode(entry);
@@ -95,6 +97,10 @@ int LaunchList::make(Graph &graph, Context context) {
     } else {
       CopyNode one = copyNode(entry);
       status = api.GraphAddMemcpyNode(&node, graph.handle, before, after, &one, context);
+    }
+    if (!status && early) {
+      EdgeData edge{programmaticPort, 0, programmaticEdge, {}};
+      status = api.GraphAddDependencies(graph.handle, before, &node, &edge, 1);
     }
     if (status)
       return status;
@@ -128,12 +134,6 @@ int LaunchList::one(Entry &entry, Stream stream) {
   if (!entry.kernel)
     return api.MemcpyDtoDAsync(entry.values[0], entry.values[1], entry.values[2], stream);
   KernelNode node = kernelNode(entry);
-  if (entry.waits) {
-    LaunchAttribute early;
-    LaunchConfig config{node.groupsX,  node.groupsY,     node.groupsZ, node.threadsX, node.threadsY,
-                        node.threadsZ, node.sharedBytes, stream,       &early,        1};
-    return api.LaunchKernelEx(&config, node.kernel, node.arguments, nullptr);
-  }
   return api.LaunchKernel(node.kernel, node.groupsX, node.groupsY, node.groupsZ, node.threadsX, node.threadsY,
                           node.threadsZ, node.sharedBytes, stream, node.arguments, nullptr);
 }
@@ -142,9 +142,7 @@ int LaunchList::begin(Stream stream, Context context, uint64_t &launched) {
   if (now.empty())
     return 0;
   int status = 0;
-  // What begins before the end of what was before it is launched by itself: in a graph it took longer (H100, CUDA 13).
-  bool early = std::any_of(now.begin(), now.end(), [](const Entry &one) { return one.waits; });
-  if (now.size() > 1 && now.size() < mostEntries && !early) {
+  if (now.size() > 1 && now.size() < mostEntries) {
     Graph &graph = find();
     graph.used = ++lists;
     if (!graph.exec && !graph.entries.empty()) { // the second time
