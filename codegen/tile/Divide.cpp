@@ -54,7 +54,6 @@ private:
   void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
-  void pairUp(Stage &stage, Variant &variant);
   void results(bool all, Variant &variant);
   void sumsFor(int split);
   int stored(int node, const Place &at, int split);
@@ -98,7 +97,7 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   map.stores.push_back({buffer,
                         {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
                         result});
-  map.stores[0].pairs = storedInPairs(p, map.stores[0], map.columns);
+  pairUp(p, map, variant);
   variant.stages.push_back(std::move(map));
   std::vector<int> at = {f.matrices.empty() ? v.number(0) : matrix(), v.coordinate(ownIs), depth()};
   if (across)
@@ -225,7 +224,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
   if (!all)
-    pairUp(stage, variant);
+    pairUp(p, stage, variant);
   variant.stages.push_back(std::move(stage));
 }
 
@@ -377,17 +376,6 @@ void Divider::sumsFor(int split) {
   places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
 }
 
-/// Stores two columns at a time where results have an address for it.
-void Divider::pairUp(Stage &stage, Variant &variant) {
-  if (variant.capability == 80 && !variant.mostRows && variant.aligned.empty())
-    return; // it fits always, and saves the program another variant
-  for (Store &store : stage.stores) {
-    store.pairs = storedInPairs(p, store, stage.columns);
-    if (store.pairs && p.buffers[size_t(store.buffer)].role == Buffer::Role::Result)
-      variant.aligned.push_back(store.buffer);
-  }
-}
-
 /// Results whose last dimension is as long are one launch: the rows of one after those of another.
 void Divider::results(bool all, Variant &variant) {
   std::vector<Stage> maps;
@@ -422,7 +410,7 @@ void Divider::results(bool all, Variant &variant) {
   }
   for (Stage &map : maps) {
     if (!all)
-      pairUp(map, variant);
+      pairUp(p, map, variant);
     variant.stages.push_back(std::move(map));
   }
 }

@@ -65,7 +65,7 @@ bool isExact(const Program &p, int value) {
   return x.op == Op::Narrow || (x.op == Op::Neg && isExact(p, x.operands[0]));
 }
 
-bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
+static bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
   const Buffer &buffer = p.buffers[size_t(store.buffer)];
   const Layout &layout = buffer.layout;
   std::optional<int64_t> extent = columns.extent().constant();
@@ -81,6 +81,17 @@ bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
         (!dense && d < last && layout.strides[d] && *layout.strides[d] % 2))
       return false;
   return true;
+}
+
+void pairUp(const Program &p, Stage &stage, Variant &variant) {
+  // A variant that fits always saves the program another one.
+  const bool fitsAlways = variant.capability == 80 && !variant.mostRows && variant.aligned.empty();
+  for (Store &store : stage.stores) {
+    const bool isResult = p.buffers[size_t(store.buffer)].role == Buffer::Role::Result;
+    store.pairs = !(isResult && fitsAlways) && storedInPairs(p, store, stage.columns);
+    if (store.pairs && isResult)
+      variant.aligned.push_back(store.buffer);
+  }
 }
 
 bool runsAcross(const Program &p, int value, Coordinate own) {

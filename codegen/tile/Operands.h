@@ -24,8 +24,8 @@ bool runsAcross(const Program &program, int value, Coordinate own);
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
 
-/// Whether a product's elements of two columns can be stored together (Store::pairs), where the buffer is aligned.
-bool storedInPairs(const Program &program, const Store &store, const Axis &columns);
+/// Says of a stage's stores whether two columns are one (Store::pairs). What must be aligned is added to the variant.
+void pairUp(const Program &program, Stage &stage, Variant &variant);
 
 /// The values that number the dimensions of an axis, one for each.
 struct Numbered {

@@ -185,11 +185,11 @@ struct Stage {
   Cut cut;
   std::vector<Store> stores{}; ///< for each row and column
   // Of dots; `split` of an asynchronous product, too, where it is that of its matrices:
-  int xValue = 0;                       ///< of a row at a depth
-  int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
-  int slice = 0;                        ///< columns of a block, a part of a packed tile
-  std::vector<Statistic> statistics{};  ///< that xValue needs
-  int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
+  int xValue = 0;                      ///< of a row at a depth
+  int most = 0, split = 1;             ///< rows; parts of the depth, which are blocks'
+  int slice = 0;                       ///< columns of a block, a part of a packed tile
+  std::vector<Statistic> statistics{}; ///< that xValue needs
+  int ahead = 0;                       ///< steps of weights that are fetched before the launch before has ended
   /// The buffer [split, part, matrices, rows, columns] of their sums. With stores, too: the last block of those that share a
   /// tile's depth adds them up, in their order, and stores what becomes of them.
   int sums = -1;

@@ -193,7 +193,10 @@ Grid gridOf(const Stage &stage) {
   case Stage::Form::Map: {
     int width = mapWidth(stage);
     return {{stage.columns.extent(), storesPairs(stage) ? 2 * width : width},
-            {stage.rows.extent(), mapThreads / width}, {ir::Size(1)}, mapThreads, 0};
+            {stage.rows.extent(), mapThreads / width},
+            {ir::Size(1)},
+            mapThreads,
+            0};
   }
   case Stage::Form::Reduce: // a row for each warp
     return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};

@@ -185,7 +185,8 @@ private:
         fail("dots whose columns are no part of a packed tile");
       if (s.sums >= 0)
         written.insert(s.sums);
-      if ((s.sums < 0 && s.stores.empty()) || (s.sums >= 0 && !s.stores.empty() && s.split == 1) || (s.split > 1 && s.sums < 0))
+      if ((s.sums < 0 && s.stores.empty()) || (s.sums >= 0 && !s.stores.empty() && s.split == 1) ||
+          (s.split > 1 && s.sums < 0))
         fail("dots whose sums go nowhere, or before they are whole");
     }
     if (s.form == Stage::Form::Attend)

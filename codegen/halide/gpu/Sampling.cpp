@@ -41,8 +41,8 @@ struct Share {
   RDom iteration;
   Expr word, there;
   Share(const Expr &count, const Expr &part)
-      : iteration(0, (count + shares - 1) / shares, "iteration"), word(part + shares * iteration),
-        there(word < count) {}
+      : iteration(0, (count + shares - 1) / shares, "iteration"), word(part + shares * iteration), there(word < count) {
+  }
 };
 
 class Sampling {

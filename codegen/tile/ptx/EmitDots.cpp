@@ -334,9 +334,8 @@ private:
     everybodySees();
     barrier();
     when(b.CreateICmpEQ(thread, number(0)), [&] {
-      llvm::Value *ticket =
-          assembly("atom.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", b.getInt32Ty(),
-                   {b.CreateGEP(b.getInt32Ty(), tickets, group[0]), number(s.split - 1)});
+      llvm::Value *ticket = assembly("atom.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", b.getInt32Ty(),
+                                     {b.CreateGEP(b.getInt32Ty(), tickets, group[0]), number(s.split - 1)});
       b.CreateStore(b.CreateZExt(b.CreateICmpEQ(ticket, number(s.split - 1)), b.getInt32Ty()), isLast);
     });
     barrier();
@@ -351,9 +350,9 @@ private:
         for (size_t part = 0; part < parts(); ++part) {
           sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
           for (int split = 0; split < s.split; ++split) // past the first cache, which knows nothing of others' stores
-            sums.back() = b.CreateFAdd(
-                sums.back(), b.CreateLoad(b.getFloatTy(), sumAt(number(split), part, row, own, rows, allColumns),
-                                          /*isVolatile=*/true));
+            sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(),
+                                                                 sumAt(number(split), part, row, own, rows, allColumns),
+                                                                 /*isVolatile=*/true));
         }
         stand(row, own, group[2], number(0));
         for (const Store &one : s.stores)
