@@ -64,7 +64,7 @@ private:
     return made;
   }
   Module compile(Pipeline pipeline, const std::vector<Argument> &arguments, const char *name) const {
-    for (Func f : pipeline.outputs())
+    for (const Func &f : pipeline.outputs())
       for (OutputImageParam buffer : f.output_buffers())
         buffer.dim(0).set_min(0).set_stride(1);
     return pipeline.compile_to_module(arguments, std::string("quern_sample_") + name, target);
