@@ -234,7 +234,13 @@ int Sequence::chooseThere(const Draw &draw) {
   if (ahead) {
     constexpr int unknown = 0; // here; the call reads the device's
     text.push_back(lastThere = unknown);
-    readOn();
+    try {
+      readOn();
+    } catch (...) { // the text is as it was, and nobody has read it
+      text.pop_back();
+      read = answered = 0;
+      throw;
+    }
     text.pop_back();
     device.endFetch(&token, sizeof(token));
   } else {

@@ -8,6 +8,7 @@ import unittest
 from unittest import mock
 
 from tests.e2e.devices import device_cases
+from tests.e2e.generation import chat_test
 from tests.e2e.training import precision_test
 from tests.e2e.models import recurrences_test
 from tests.e2e.harness import BUILD, DATA, Case, Tensor, exactly, read_safetensors, relative_error, run, write_safetensors
@@ -50,6 +51,13 @@ class Steps(device_cases.Steps):
         self.assertEqual(plain.get("kernels_that_fetch_ahead", 0), 0)
         _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="ampere")
         self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
+
+
+class Chat(chat_test.Chat):
+    """A text goes on where it ended, though its last token was read before the host knew that it ends there."""
+    target = exactly("cuda")
+    test_reset_system_and_continued_lines = test_recommended_sampling = test_files_of_templates = None  # the same for all targets
+    test_embedded = test_interrupted_on_a_terminal = test_mistakes = None
 
 
 class Images(Case):

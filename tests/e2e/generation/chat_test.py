@@ -18,10 +18,12 @@ TEMPLATE = ("{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ m
 
 
 class Chat(Case):
+    target = ()
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.program = cls.compile("llama", "--config", STORIES / "config.json")
+        cls.program = cls.compile("llama", "--config", STORIES / "config.json", *cls.target)
         cls.model = cls.scratch / "model"
         shutil.copytree(STORIES, cls.model)
         (cls.model / "tokenizer_config.json").write_text(json.dumps({"bos_token": {"content": "<s>"}, "chat_template": TEMPLATE}))
