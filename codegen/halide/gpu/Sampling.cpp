@@ -18,8 +18,8 @@ namespace quern::codegen {
 namespace {
 
 constexpr int workItems = 256, candidates = 16, digits = 8;
-/// Work-items among which the words are divided, and those that put their parts together, before one does the rest.
-constexpr int shares = 4096, joined = 64;
+/// Work-items that put the parts of all others together, before one does the rest; and for each of them so many others at most.
+constexpr int joined = 64, mostTogether = 64;
 constexpr double heaviest = 2147483648.0; // Sampler.cpp has the same
 
 /// One launch: a work-item for each place along `at`, which first runs the loops of `within` in registers.
@@ -36,13 +36,19 @@ Func launchOne(Func f, const Var &at, const std::vector<Func> &within = {}) {
   return launch(f, at, within);
 }
 
+/// So many for each: they have some sixteen words, or more.
+Expr together(const Expr &count) {
+  return clamp(count / (16 * joined), 1, mostTogether);
+}
+
 /// Of the vocabulary: what of it is work-item `part`'s, one after the other, and whether there is such a word.
 struct Share {
+  Expr all; ///< work-items
   RDom iteration;
   Expr word, there;
   Share(const Expr &count, const Expr &part)
-      : iteration(0, (count + shares - 1) / shares, "iteration"), word(part + shares * iteration), there(word < count) {
-  }
+      : all(joined * together(count)), iteration(0, (count + all - 1) / all, "iteration"), word(part + all * iteration),
+        there(word < count) {}
 };
 
 class Sampling {
@@ -84,13 +90,13 @@ private:
     own(part) = Tuple(Expr(INT32_MIN), Expr(INT32_MAX));
     own(part) = select(key > own(part)[0], Tuple(key, share.word), Tuple(own(part)[0], own(part)[1]));
     parts(part) = Tuple(own(part)[0], own(part)[1]);
-    launch(parts.bound(part, 0, shares), part, {own});
+    launch(parts.bound(part, 0, share.all), part, {own});
     auto better = [](Func best, const Var &at, const Expr &key, const Expr &word) {
       best(at) = Tuple(Expr(INT32_MIN), Expr(INT32_MAX));
       best(at) = select(key > best(at)[0] || (key == best(at)[0] && word < best(at)[1]), Tuple(key, word),
                         Tuple(best(at)[0], best(at)[1]));
     };
-    RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+    RDom over(0, together(count), "over"), rest(0, joined, "rest");
     Func some("some"), halves("halves");
     better(some, part, parts(part + joined * over)[0], parts(part + joined * over)[1]);
     halves(part) = Tuple(some(part)[0], some(part)[1]);
@@ -134,8 +140,8 @@ private:
     own(part) = wide(0);
     own(part) += select(share.there, term(clamp(share.word, 0, count - 1)), wide(0));
     parts(part) = own(part);
-    launch(parts.bound(part, 0, shares), part, {own});
-    RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+    launch(parts.bound(part, 0, share.all), part, {own});
+    RDom over(0, together(count), "over"), rest(0, joined, "rest");
     Func some("some"), halves("halves");
     some(part) = wide(0);
     some(part) += parts(part + joined * over);
@@ -183,10 +189,13 @@ private:
                            own(part, i)[1] + select(counted, 1, 0));
       parts(part, i) = Tuple(own(part, i)[0], own(part, i)[1]);
       Var group("group"), thread("thread");
-      parts.bound(part, 0, shares).bound(i, 0, candidates + 1);
-      parts.compute_root().split(part, group, thread, workItems).gpu_blocks(group, i).gpu_threads(thread);
+      parts.bound(part, 0, share.all).bound(i, 0, candidates + 1);
+      parts.compute_root()
+          .split(part, group, thread, workItems, TailStrategy::GuardWithIf)
+          .gpu_blocks(group, i)
+          .gpu_threads(thread);
       own.compute_at(parts, thread);
-      RDom over(0, shares / joined, "over"), rest(0, joined, "rest");
+      RDom over(0, together(count), "over"), rest(0, joined, "rest");
       Func some("some"), halves("halves");
       some(part, i) = Tuple(wide(0), Expr(0));
       some(part, i) = Tuple(some(part, i)[0] + parts(part + joined * over, i)[0],
