@@ -56,6 +56,7 @@ private:
   void dots(const Factors &f, int most, Variant &variant);
   void results(bool all, Variant &variant);
   void sumsFor(int split);
+  int added(int buffer, std::vector<int> positions, int64_t parts);
   int stored(int node, const Place &at, int split);
   int statistic(int node, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made);
   int reduction(int node, const Place &at, int split);
@@ -236,14 +237,7 @@ void Divider::sumParts(const Factors &f, int64_t split, Stage stage, Variant &va
   stage.stores.push_back({buffer, {matrix(), row(), column()}, v.sum(0)});
   variant.stages.push_back(std::move(stage));
   Stage map{Stage::Form::Map, {}, {}, {}, {}, {}, {}, {}};
-  fuse(*fusion, map, [&](int64_t) {
-    int sum = -1;
-    for (int64_t part = 0; part < split; ++part) {
-      int one = v.load(buffer, Kind::Real, {v.number(part), row(), column()});
-      sum = part ? v.apply(Op::Add, Kind::Real, {sum, one}) : one;
-    }
-    return sum;
-  });
+  fuse(*fusion, map, [&](int64_t) { return added(buffer, {v.number(0), row(), column()}, split); });
   variant.stages.push_back(std::move(map));
 }
 
@@ -292,21 +286,30 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   variant.stages.push_back(std::move(stage));
 }
 
+static bool reducesReals(const Node &node, const Node &from) {
+  return node.kind() == Kind::Real && from.kind() == Kind::Real && node.reduction != Reduction::Any &&
+         node.reduction != Reduction::All;
+}
+
+static Axis reducedAxis(const Node &node, const Node &from) {
+  Axis axis;
+  for (const std::string &name : node.names)
+    axis.dims.push_back(from.dims[from.find(name)]);
+  return axis;
+}
+
 /// A number of a row that each block of few rows makes for itself, as a launch of its own would take longer; -1: it is no
 /// number of the product's rows.
 int Divider::statistic(int i, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made) {
   const Node &node = graph.nodes[i], &from = graph.nodes[node.operands[0]];
-  if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
-      node.reduction == Reduction::All || node.dims.size() != f.rows.size())
+  if (!reducesReals(node, from) || node.dims.size() != f.rows.size())
     return -1;
   Place place = places.divided(f.rows, row());
   for (size_t d = 0; d < f.rows.size(); ++d)
     if (node.dims[d].name != f.rows[d].name || at.at(f.rows[d].name) != place.at(f.rows[d].name))
       return -1;
   if (!made.count(i)) {
-    Axis along;
-    for (const std::string &name : node.names)
-      along.dims.push_back(from.dims[from.find(name)]);
+    const Axis along = reducedAxis(node, from);
     for (auto &[name, position] : places.divided(along.dims, column()))
       place[name] = position;
     int value = places.at(node.operands[0], place); // which may have statistics before its own
@@ -314,6 +317,16 @@ int Divider::statistic(int i, const Place &at, const Factors &f, Stage &stage, s
     stage.statistics.push_back({value, node.reduction, along.extent()});
   }
   return made.at(i);
+}
+
+/// All parts of an element, in their order; the first of its positions is the part's.
+int Divider::added(int buffer, std::vector<int> positions, int64_t parts) {
+  int sum = v.load(buffer, Kind::Real, positions);
+  for (int64_t part = 1; part < parts; ++part) {
+    positions[0] = v.number(part);
+    sum = v.apply(Op::Add, Kind::Real, {sum, v.load(buffer, Kind::Real, positions)});
+  }
+  return sum;
 }
 
 /// What a product left in memory.
@@ -329,12 +342,7 @@ int Divider::stored(int node, const Place &at, int split) {
   if (!split)
     return v.load(buffer->second, Kind::Real, positions);
   positions.insert(positions.begin(), v.number(0));
-  int sum = v.load(buffer->second, Kind::Real, positions);
-  for (int part = 1; part < split; ++part) {
-    positions[0] = v.number(part);
-    sum = v.apply(Op::Add, Kind::Real, {sum, v.load(buffer->second, Kind::Real, positions)});
-  }
-  return sum;
+  return added(buffer->second, std::move(positions), split);
 }
 
 /// A number for each row, made by a launch of its own before whoever reads it.
@@ -342,12 +350,9 @@ int Divider::reduction(int i, const Place &at, int split) {
   const Node &node = graph.nodes[i];
   if (!reduced.count(i)) {
     const Node &from = graph.nodes[node.operands[0]];
-    if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
-        node.reduction == Reduction::All)
+    if (!reducesReals(node, from))
       throw Refusal("it reduces real numbers alone");
-    Stage stage{Stage::Form::Reduce, {node.dims}, {}, {}, {}, {}, {}, {}};
-    for (const std::string &name : node.names)
-      stage.columns.dims.push_back(from.dims[from.find(name)]);
+    Stage stage{Stage::Form::Reduce, {node.dims}, reducedAxis(node, from), {}, {}, {}, {}, {}};
     stage.reduction = node.reduction;
     Place place = places.divided(stage.rows.dims, row());
     for (auto &[name, position] : places.divided(stage.columns.dims, column()))

@@ -298,16 +298,11 @@ private:
             b.CreateStore(sum(acc, part, r, c), place(warp, part, number(r), add(across, c)));
     });
     barrier();
-    std::vector<llvm::Value *> none;
-    loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
-      llvm::Value *row = divide(i, slice), *inTile = rest(i, slice), *own = add(mul(group[0], slice), inTile);
+    eachElement(rows, allColumns, [&](llvm::Value *row, llvm::Value *inTile, llvm::Value *own, llvm::Value *inside) {
       sums.clear();
-      for (size_t part = 0; part < parts(); ++part) {
-        sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
-        for (int w = 0; w < warps; ++w)
-          sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(), place(number(w), part, row, inTile)));
-      }
-      llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+      for (size_t part = 0; part < parts(); ++part)
+        sums.push_back(
+            added(warps, [&](llvm::Value *w) { return b.CreateLoad(b.getFloatTy(), place(w, part, row, inTile)); }));
       if (s.sums >= 0)
         return when(inside, [&] {
           for (size_t part = 0; part < parts(); ++part)
@@ -319,6 +314,24 @@ private:
     });
     if (s.sums >= 0 && !s.stores.empty())
       joinParts(rows, allColumns);
+  }
+
+  /// Of the block's tile: its row and column, where the latter is in the slice, and whether there is such an element.
+  void eachElement(
+      llvm::Value *rows, llvm::Value *allColumns,
+      const std::function<void(llvm::Value *row, llvm::Value *inTile, llvm::Value *own, llvm::Value *inside)> &use) {
+    std::vector<llvm::Value *> none;
+    loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
+      llvm::Value *row = divide(i, slice), *inTile = rest(i, slice), *own = add(mul(group[0], slice), inTile);
+      use(row, inTile, own, b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns)));
+    });
+  }
+  /// In order.
+  llvm::Value *added(int count, const std::function<llvm::Value *(llvm::Value *number)> &one) {
+    llvm::Value *sum = ConstantFP::get(b.getFloatTy(), 0);
+    for (int i = 0; i < count; ++i)
+      sum = b.CreateFAdd(sum, one(number(i)));
+    return sum;
   }
 
   /// The last of the blocks that share this tile's depth adds up what all of them left, in the order of the depth. The ticket
@@ -341,19 +354,13 @@ private:
     barrier();
     when(b.CreateICmpNE(b.CreateLoad(b.getInt32Ty(), isLast), number(0)), [&] {
       everybodySees();
-      std::vector<llvm::Value *> none;
-      loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
-        llvm::Value *row = divide(i, slice), *own = add(mul(group[0], slice), rest(i, slice));
-        llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+      eachElement(rows, allColumns, [&](llvm::Value *row, llvm::Value *, llvm::Value *own, llvm::Value *inside) {
         row = least(row, add(rows, -1)), own = least(own, add(allColumns, -1));
         sums.clear();
-        for (size_t part = 0; part < parts(); ++part) {
-          sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
-          for (int split = 0; split < s.split; ++split) // past the first cache, which knows nothing of others' stores
-            sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(),
-                                                                 sumAt(number(split), part, row, own, rows, allColumns),
-                                                                 /*isVolatile=*/true));
-        }
+        for (size_t part = 0; part < parts(); ++part)
+          sums.push_back(added(s.split, [&](llvm::Value *split) { // past the first cache, which sees no other's stores
+            return b.CreateLoad(b.getFloatTy(), sumAt(split, part, row, own, rows, allColumns), /*isVolatile=*/true);
+          }));
         stand(row, own, group[2], number(0));
         for (const Store &one : s.stores)
           store(one, inside);
