@@ -59,16 +59,28 @@ Expr KernelBuilder::combine(Reduction reduction, const Expr &a, const Expr &b) {
   }
 }
 
-template <typename Combine> static Expr tree(std::vector<Expr> parts, Combine combinePair) {
-  while (parts.size() > 1) {
-    std::vector<Expr> next;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2)
-      next.push_back(combinePair(parts[i], parts[i + 1]));
-    if (parts.size() % 2)
-      next.push_back(parts.back());
-    parts = std::move(next);
+Expr KernelBuilder::foldLanes(const Func &lanes, int count,
+                              const std::function<Expr(const Expr &, const Expr &)> &combine,
+                              std::vector<Func> &halves) const {
+  Func last = lanes;
+  const std::vector<Var> args = last.args();
+  auto at = [&](const Expr &lane) {
+    std::vector<Expr> call(args.begin(), args.end());
+    call[0] = lane;
+    return Expr(last(call));
+  };
+  for (; count > 2 && count % 2 == 0; count /= 2) {
+    Func half(lanes.name() + "_" + std::to_string(count / 2));
+    half(args) = combine(at(args[0]), at(args[0] + count / 2));
+    half.bound(args[0], 0, count / 2).vectorize(args[0], std::min(count / 2, target.vector), TailStrategy::GuardWithIf);
+    half.unroll(args[0]);
+    halves.push_back(half);
+    last = half;
   }
-  return parts[0];
+  Expr whole = at(0);
+  for (int i = 1; i < count; ++i)
+    whole = combine(whole, at(i));
+  return whole;
 }
 
 /// How many partial sums: a number that divides the length where one does, so that no lane needs a guard.
@@ -91,7 +103,7 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   Func total = newFunc(what, node);
   if (over.empty()) {
     total(pureArgs(kept)) = body(varsOf(kept));
-    addStage({total, kept, {}, false, {}, false});
+    addStage({total, kept});
     return total;
   }
   // Along which dimension memory runs: the last of the operand.
@@ -139,20 +151,20 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   sums(args) = identity(reduction, kind);
   sums(args) = combine(reduction, sums(args), body(index));
   if (lanes == 1) {
-    addStage({total, kept, {variables}, false, {}, false});
+    addStage({total, kept, {variables}});
     return total;
   }
-  std::vector<Expr> parts;
-  for (int i = 0; i < lanes; ++i) {
-    std::vector<Expr> call(args.begin(), args.end());
-    call[0] = i;
-    parts.push_back(sums(call));
-  }
-  total(pureArgs(kept)) = tree(parts, [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); });
-  sums.bound(lane, 0, lanes).vectorize(lane, std::min(lanes, target.vector), TailStrategy::GuardWithIf).unroll(lane);
+  const int width = std::min(lanes, target.vector);
+  sums.bound(lane, 0, lanes).vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
   sums.update().reorder(lane, variables[0]);
-  sums.update().vectorize(lane, std::min(lanes, target.vector), TailStrategy::GuardWithIf).unroll(lane);
-  addStage({total, kept, {}, false, sums, false});
+  sums.update().vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
+  // Several elements in a vector would gather their lanes from as many places.
+  Stage stage{total, kept};
+  stage.oneByOne = lanes > 4;
+  stage.lanes = {sums};
+  total(pureArgs(kept)) =
+      foldLanes(sums, lanes, [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); }, stage.lanes);
+  addStage(std::move(stage));
   return total;
 }
 
@@ -206,7 +218,7 @@ void KernelBuilder::defineSoftmax(int i) {
   Expr top = largest(call(kept, vars));
   Expr shift = math::choose(math::isNegativeInfinity(top), 0.0f, top);
   weights(pureArgs(node.dims)) = math::exp(math::sub(real(x, vars), shift));
-  addStage({weights, node.dims, {}, false, {}, false});
+  addStage({weights, node.dims});
   Func total = reduceOver("sum", i, kept, over, Kind::Real, Reduction::Sum,
                           [&](const Index &index) { return weights(call(node.dims, index)); });
   isStage[i] = 1;
@@ -231,7 +243,7 @@ void KernelBuilder::defineArgmax(int i) {
   Expr value = at(x, next), known = best(args)[1];
   Expr better = value.type().is_float() ? math::less(known, value) : known < value;
   best(args) = Tuple(select(better, Expr(r.x), best(args)[0]), select(better, value, known));
-  addStage({best, node.dims, {{r.x}}, false, {}, false});
+  addStage({best, node.dims, {{r.x}}});
   isStage[i] = 1;
   values[i] = [this, i, best](const Index &index) { return Expr(best(call(graph.nodes[i].dims, index))[0]); };
 }
@@ -252,7 +264,7 @@ void KernelBuilder::defineTopK(int i) {
   std::vector<Var> args = pureArgs(from.dims);
   rank(args) = 0;
   rank(args) += cast<int32_t>(larger || (same && other.x < me));
-  addStage({rank, from.dims, {{other.x}}, false, {}, false});
+  addStage({rank, from.dims, {{other.x}}});
 
   Func position = newFunc("position", i);
   RDom each(0, extent(over.size));
@@ -261,7 +273,7 @@ void KernelBuilder::defineTopK(int i) {
   std::vector<Var> own = pureArgs(node.dims);
   position(own) = 0;
   position(own) += select(rank(call(from.dims, there)) == vars[into.name], Expr(each.x), 0);
-  addStage({position, node.dims, {{each.x}}, false, {}, false});
+  addStage({position, node.dims, {{each.x}}});
   isStage[i] = 1;
   values[i] = [this, i, x, position, over](const Index &index) {
     Expr found = clamp(position(call(graph.nodes[i].dims, index)), 0, extent(over.size) - 1);
@@ -287,7 +299,7 @@ void KernelBuilder::defineCumsum(int i) {
   sums(pureArgs(node.dims)) = at(x, vars);
   sums(call(node.dims, here)) += sums(call(node.dims, before));
   sums.update().unscheduled(); // along a single dimension it stays as it is: silences Halide
-  addStage({sums, node.dims, {{r.x}}, false, {}, false});
+  addStage({sums, node.dims, {{r.x}}});
   readFrom(i, sums);
 }
 

@@ -247,9 +247,14 @@ void KernelBuilder::output(size_t result) {
   outputs.push_back(std::move(stage));
 }
 
-void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
+int KernelBuilder::argumentOf(int node) const {
   while (node >= graph.argumentCount() && !graph.nodes[node].operands.empty())
     node = graph.nodes[node].operands[0];
+  return node;
+}
+
+void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
+  node = argumentOf(node);
   if (bytes && node < graph.argumentCount())
     fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes});
 }

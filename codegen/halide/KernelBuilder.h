@@ -37,13 +37,14 @@ using Index = std::map<std::string, Expr>;
 /// A Func with what scheduling it needs to know.
 struct Stage {
   Func func;
-  std::vector<Dim> dims;               ///< outermost first; the Func's arguments are these reversed
-  std::vector<std::vector<RVar>> over; ///< per update definition its reduction variables, innermost first
-  bool vectorOver = false;             ///< updates are vectorised along their first reduction variable (concat)
-  Func lanes;                          ///< partial sums, on a device the sum itself, that only this stage reads
-  bool scheduled = false;              ///< a family did it
-  int node = -1;                       ///< whose value it holds
-  bool scattered = false;              ///< its update writes anywhere: it is computed whole
+  std::vector<Dim> dims;                 ///< outermost first; the Func's arguments are these reversed
+  std::vector<std::vector<RVar>> over{}; ///< per update definition its reduction variables, innermost first
+  bool vectorOver = false;               ///< updates are vectorised along their first reduction variable (concat)
+  std::vector<Func> lanes{};             ///< partial sums, on a device the sum itself, that only this stage reads
+  bool scheduled = false;                ///< a family did it
+  int node = -1;                         ///< whose value it holds
+  bool scattered = false;                ///< its update writes anywhere: it is computed whole
+  bool oneByOne = false;                 ///< an element at a time: what it adds up is in vectors
 };
 
 /// Rows that a kernel quantises: groups of numbers along their depth become codes and a scale.
@@ -117,10 +118,16 @@ public:
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                   Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
+  /// What the first argument of a Func, so many lanes, comes to: by halves, which are vectors as long as they can be. Adds the
+  /// halves to `halves`; they are to be computed where the result is.
+  Expr foldLanes(const Func &lanes, int count, const std::function<Expr(const Expr &, const Expr &)> &combine,
+                 std::vector<Func> &halves) const;
   /// The sum of `body` over dims of known lengths, computed where it is used.
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
+  /// What a node is read from, by first operands.
+  int argumentOf(int node) const;
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
   bool onDevice() const { return !target.device.empty(); }

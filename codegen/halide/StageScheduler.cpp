@@ -64,7 +64,7 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
   for (const Dim &dim : target.dims) {
     bool everywhere = true;
     for (const Stage *stage : inside) {
-      if (stage->over.empty() && !stage->lanes.defined())
+      if (stage->over.empty() && stage->lanes.empty())
         continue;
       if (stage->scattered)
         return false;
@@ -78,7 +78,7 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
   // Sums that do not run along memory are made in vectors of their last dimension, which a row then holds.
   auto wide = [&](const Dim &dim) { return dim.fixed().value_or(0) >= b.target.vector; };
   for (const Stage *stage : inside)
-    if (!stage->over.empty() && !stage->dims.empty() && !stage->lanes.defined() && !stage->vectorOver &&
+    if (!stage->over.empty() && !stage->dims.empty() && stage->lanes.empty() && !stage->vectorOver &&
         wide(stage->dims.back()))
       if (auto vectors = std::find_if(rows.begin(), rows.end(),
                                       [&](const Dim &dim) { return dim.name == stage->dims.back().name; });
@@ -89,7 +89,7 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
 
 /// Vectors along the innermost dimension of a stage: its pure loop, or the parts of a concatenation.
 void StageScheduler::vectorizeInner(Stage &stage) {
-  if (stage.dims.empty())
+  if (stage.dims.empty() || stage.oneByOne)
     return;
   const Dim &last = stage.dims.back();
   int width = b.target.vector;
@@ -146,7 +146,7 @@ static Var fuseOuter(Definition definition, const std::vector<Dim> &dims, size_t
 /// Numbers one after the other: tasks of so many. Returns false where there are less, or what is summed runs along them.
 bool StageScheduler::cutIntoTasks(Stage &stage) {
   const int64_t work = b.part("map")["work"] / b.target.vector * b.target.vector;
-  if (stage.dims.size() != 1 || !stage.over.empty() || stage.vectorOver || stage.lanes.defined() || !work ||
+  if (stage.dims.size() != 1 || !stage.over.empty() || stage.vectorOver || !stage.lanes.empty() || !work ||
       stage.dims[0].fixed().value_or(work + 1) <= work)
     return false;
   Var vectors("vectors"), lane("lane"), task("task"), within("within");
@@ -189,11 +189,11 @@ void StageScheduler::atRoot(Stage &stage) {
       fuseOuter(stage.func.update(u), stage.dims, count, chunkOf(count), KernelBuilder::var);
     }
   }
-  if (stage.lanes.defined()) {
+  for (Func &lanes : stage.lanes) {
     if (stage.dims.empty())
-      stage.lanes.compute_root();
+      lanes.compute_root();
     else
-      stage.lanes.compute_at(stage.func, KernelBuilder::var(stage.dims.back().name));
+      lanes.compute_at(stage.func, KernelBuilder::var(stage.dims.back().name));
   }
 }
 
@@ -202,7 +202,7 @@ void StageScheduler::asRows(Stage &out, const std::vector<Stage *> &within, cons
   const PlanPart &plan = b.part("row");
   int64_t inside = elements(out.dims, rows.size());
   for (const Stage *stage : within)
-    if (stage->lanes.defined())
+    if (!stage->lanes.empty())
       inside = std::max<int64_t>(inside, plan["inside"]);
   int chunk = static_cast<int>(std::clamp<int64_t>(plan["work"] / inside, 1, plan["most"]));
   std::vector<VarOrRVar> order;
@@ -226,9 +226,9 @@ void StageScheduler::asRows(Stage &out, const std::vector<Stage *> &within, cons
       continue;
     }
     stage->func.compute_at(out.func, loop);
-    if (stage->lanes.defined())
-      stage->lanes.compute_at(stage->func, KernelBuilder::var(stage->dims.back().name));
-    else if (stage->dims.size() > rows.size() || stage->vectorOver)
+    for (Func &lanes : stage->lanes)
+      lanes.compute_at(stage->func, KernelBuilder::var(stage->dims.back().name));
+    if (stage->lanes.empty() && (stage->dims.size() > rows.size() || stage->vectorOver))
       vectorizeInner(*stage);
   }
 }

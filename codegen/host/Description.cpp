@@ -209,7 +209,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"recompute", false}};
   if (!target.device.empty())
     root["device"] = target.device;
-  if (!target.device.empty() && hasProductsOf(isBF16, planned))
+  if ((!target.device.empty() || multipliesBF16(target)) && hasProductsOf(isBF16, planned))
     root["multiplies_bf16"] = true;
   if (hasProductsOf(isCode, planned))
     root["multiplies_bytes"] = true;

@@ -38,8 +38,8 @@ void forgetCalls() {
 ArithmeticLimit measureArithmetic(Device &device, const Description &d) {
   if (device.isHost()) {
     const int terms = d.multipliesBytes || !d.multipliesTiles ? 1 : d.multipliesTiles;
-    const std::string numbers = d.multipliesBytes ? "bytes" : d.multipliesTiles ? "bf16" : "f32";
-    return {measureFlops({d.multipliesBytes, d.multipliesTiles > 0}) / terms,
+    const std::string numbers = d.multipliesBytes ? "bytes" : d.multipliesTiles || d.multipliesBF16 ? "bf16" : "f32";
+    return {measureFlops({d.multipliesBytes, d.multipliesTiles > 0, d.multipliesBF16}) / terms,
             (numbers == "f32" ? numbers + " multiply-adds" : "multiply-adds of " + numbers) + " in " +
                 (d.multipliesTiles ? "AMX's registers" : "registers") +
                 (terms > 1 ? ", " + std::to_string(terms) + " for each of f32" : "")};

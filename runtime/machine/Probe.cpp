@@ -77,6 +77,20 @@ double bestRate(int tries, const std::function<double()> &rate) {
   }
 }
 
+[[gnu::target("avx512bf16")]] void multiplyPairs(long rounds) {
+  __m512 x = _mm512_set1_ps(0.5f);
+#define QUERN_DO(i) __m512 a##i = x;
+  QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm512_dpbf16_ps(a##i, (__m512bh)x, (__m512bh)x);                                                             \
+  __asm__ volatile("" : "+v"(a##i));
+    QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+
 /// Sixteen rows and sixteen columns of four bytes in each of eight registers.
 struct [[gnu::aligned(64)]] TileShapes {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
@@ -182,6 +196,8 @@ double measureFlops(Multiplied what, int mostFloats) {
     multiply = what.bytes ? multiplyTilesOfBytes : multiplyTilesOfBF16, each = flopsOfTiles * (what.bytes ? 4 : 2);
   else if (what.bytes && hasCpuFeature("avx512vnni"))
     multiply = multiplyBytes, each = 12 * 64 * 2;
+  else if (what.pairs && hasCpuFeature("avx512_bf16"))
+    multiply = multiplyPairs, each = 12 * 32 * 2;
   ThreadPool &pool = ThreadPool::instance();
   auto run = [&](long rounds) {
     double begin = now();

@@ -11,6 +11,7 @@ namespace quern::runtime {
 struct Multiplied {
   bool bytes = false; ///< integers of 8 bits
   bool tiles = false; ///< by AMX: those, or bf16
+  bool pairs = false; ///< bf16, two products an instruction
 };
 /// Operations a second (a multiply-add counts two) on all threads of the pool, with the widest vectors there are and
 /// nothing but registers; `mostFloats`: of a vector, for code that has no wider ones. The best of many short tries, about

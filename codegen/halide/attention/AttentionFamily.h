@@ -4,6 +4,8 @@
 
 #include "codegen/halide/attention/AttentionRows.h"
 
+#include <array>
+
 namespace quern::codegen {
 
 /// What was summed over each part of the keys, and how parts are put together (AttentionFamily.cpp).
@@ -55,16 +57,21 @@ private:
   std::vector<RVar> steps, terms;
 
   // Single: parts of keys in parallel, all heads of a key together.
-  int split;      ///< keys per part at most
-  int parts;      ///< as many as that, if each has a vector of keys
-  Expr partKeys;  ///< in this run
+  int split;      ///< keys per part at most: whole vectors
+  int parts;      ///< so many, or a multiple, if each has a vector of keys
+  Expr partKeys;  ///< of the longest one in this run
   int dotVectors; ///< that a step of a dot product takes at once
   int ahead;      ///< bytes ahead of what is read of keys and values that their lines are asked for
   std::vector<Dim> innerHeads, outerHeads;
   Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
-  std::vector<Func> singleDots, singleRows;
-  std::vector<std::vector<RVar>> singleDepths;
-  RVar singleKeys;
+  struct SingleDot {
+    Func lanes, dot; ///< products along the depth; what they come to
+    std::vector<Func> halves;
+  };
+  std::vector<SingleDot> singleDots;
+  std::vector<Func> singleRows;
+  std::vector<std::pair<Func, Func>> singleLanes; ///< what one element of the second is made of
+  std::array<RVar, 2> singleKeys;
 };
 
 } // namespace quern::codegen

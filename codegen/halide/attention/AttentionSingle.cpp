@@ -1,10 +1,10 @@
 // Takes: an attention of one query. Gives: stages that read keys and values once, in the order of memory.
 // Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
 // are side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
-// waits for; but a short text has several, too, as one or three are too few for two threads.
+// waits for; but each thread has as many of them, all nearly as long, as the others would wait for the longest.
 //
 //   for each part of the keys (parallel)
-//     dot[head][row][key], score; most, weight, total     key by key, all heads of it
+//     dot[head][row][key], score; most, weight, total     key by key, all heads of it; most and total in lanes
 //     partial[head][row][column] += weight v
 //   the parts together (AttentionFamily.cpp)
 #include "codegen/halide/attention/AttentionFamily.h"
@@ -17,74 +17,115 @@ using namespace Halide;
 
 namespace quern::codegen {
 
+static const Var lane("lane");
+static constexpr int keysAtOnce = 4;
+
 void AttentionFamily::makeSingle() {
   const Node &k = b.graph.nodes[p.dots[0].k];
   for (const Dim &dim : p.heads)
     (k.find(dim.name) > k.find(p.key.name) ? innerHeads : outerHeads).push_back(dim);
-  Expr length = b.extent(p.key.size), each = (length + (parts - 1)) / parts;
-  partKeys = parts > 1 ? min((each + (width - 1)) / width * width, split) : Expr(split);
-  Expr count = (length + (partKeys - 1)) / partKeys;
+  // Vectors of keys, and parts of them: these begin at the vector `part * vectors / count`, which is said so that it has 32 bits.
+  Expr length = b.extent(p.key.size), vectors = (length + (width - 1)) / width;
+  const int longest = split / width;
+  Expr rounds = (vectors + (parts * longest - 1)) / (parts * longest), count = min(vectors, rounds * parts);
+  auto start = [&](const Expr &n) { return (n * (vectors / count) + n * (vectors % count) / count) * width; };
+  auto partOf = [&](const Expr &at) {
+    return cast<int32_t>((cast<int64_t>(at / width + 1) * count - 1) / cast<int64_t>(vectors));
+  };
+  partKeys = (vectors + (count - 1)) / count * width;
+  Expr begin = start(part), keys = start(part + 1) - begin;
   Expr first = 0, last = count - 1;
   // All heads in one: what is skipped must not depend on them.
   if (p.upper && p.upper->terms.empty())
-    last = clamp(b.extent(p.upper->size), 0, length - 1) / partKeys;
+    last = partOf(clamp(b.extent(p.upper->size), 0, length - 1));
   if (p.lower && p.lower->terms.empty())
-    first = clamp(b.extent(p.lower->size) / partKeys, 0, last);
+    first = min(partOf(clamp(b.extent(p.lower->size), 0, length - 1)), last);
   if (p.lower && p.ring)
     first = select(b.extent(*p.ring) > 0, 0, first);
 
-  Expr at = part * partKeys + key, inside = min(at, length - 1);
+  Expr at = begin + key, inside = min(at, length - 1);
   Index where = rowIndex(KernelBuilder::varsOf(p.heads), row);
   where[p.query.name] = 0;
   std::vector<Expr> args = headArgs({key, row});
   args.push_back(part);
   std::vector<Expr> scales; // of a key's codes: once for a product of them
   for (const AttentionDot &dot : p.dots) {
-    Func product = b.newFunc("single_dot", dot.node);
+    // Products of the depth's last dimension in lanes, as many as divide it.
+    const Dim &last = dot.depth.back();
+    int inLanes = dotVectors * width;
+    while (inLanes > 1 && *last.fixed() % inLanes)
+      inLanes /= 2;
     Region region;
     for (auto dim = dot.depth.rbegin(); dim != dot.depth.rend(); ++dim)
-      region.push_back({0, b.extent(dim->size)});
+      region.push_back({0, dim == dot.depth.rbegin() ? b.extent(dim->size) / inLanes : b.extent(dim->size)});
     RDom r(region);
-    Index q = where, keys = KernelBuilder::varsOf(p.heads);
-    keys[p.key.name] = inside;
-    std::vector<RVar> over;
+    r.where(key < keys);
+    Index q = where, place = KernelBuilder::varsOf(p.heads);
+    place[p.key.name] = inside;
     for (size_t i = 0; i < dot.depth.size(); ++i) {
-      over.push_back(r[static_cast<int>(i)]);
       const std::string &name = dot.depth[dot.depth.size() - 1 - i].name;
-      q[name] = keys[name] = over.back();
+      const RVar &step = r[static_cast<int>(i)];
+      q[name] = place[name] = i ? Expr(step) : step * inLanes + lane;
     }
-    auto [number, scale] = numberAndScale(dot.k, keys, dot.depth);
-    product(asVars(args)) = 0.0f;
-    product(args) += b.real(dot.q, q) * number;
-    singleDots.push_back(product);
-    singleDepths.push_back(over);
+    auto [number, scale] = numberAndScale(dot.k, place, dot.depth);
+    SingleDot one{b.newFunc("single_products", dot.node), b.newFunc("single_dot", dot.node), {}};
+    std::vector<Expr> ofLanes = args;
+    ofLanes.insert(ofLanes.begin(), lane);
+    one.lanes(asVars(ofLanes)) = 0.0f;
+    one.lanes(ofLanes) += b.real(dot.q, q) * number;
+    one.lanes.bound(lane, 0, inLanes).vectorize(lane, std::min(inLanes, width)).unroll(lane);
+    one.lanes.update().vectorize(lane, std::min(inLanes, width)).unroll(lane);
+    one.dot(asVars(args)) = b.foldLanes(one.lanes, inLanes, std::plus<Expr>(), one.halves);
+    singleDots.push_back(std::move(one));
     scales.push_back(scale);
   }
   singleScore = b.newFunc("single_score", p.result);
-  singleScore(asVars(args)) = scoreAt(where, at, [&](const AttentionDot &, size_t i) {
-    return scales[i].defined() ? singleDots[i](args) * scales[i] : Expr(singleDots[i](args));
-  });
+  singleScore(asVars(args)) = math::choose(key < keys,
+                                           scoreAt(
+                                               where, at,
+                                               [&](const AttentionDot &, size_t i) {
+                                                 return scales[i].defined() ? singleDots[i].dot(args) * scales[i]
+                                                                            : Expr(singleDots[i].dot(args));
+                                               }),
+                                           math::negativeInfinity());
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
   rowArgs.push_back(part), sumArgs.push_back(part);
-  RDom r(0, partKeys);
-  singleKeys = r.x;
-  std::vector<Expr> read = headArgs({r.x, row});
-  read.push_back(part);
-  singleMost = b.newFunc("single_most", p.result);
-  singleMost(asVars(rowArgs)) = math::negativeInfinity();
-  singleMost(rowArgs) = math::max(singleMost(rowArgs), singleScore(read));
+  auto inLanes = [&](const char *what, const Func &of, const Expr &least, auto combine) {
+    std::vector<Expr> call = headArgs({lane, row});
+    call.push_back(part);
+    Func lanes = b.newFunc(std::string(what) + "_lanes", p.result), all = b.newFunc(what, p.result);
+    RDom v(0, partKeys / width);
+    std::vector<Expr> read = call;
+    read[0] = v.x * width + lane;
+    lanes(asVars(call)) = least;
+    lanes(call) = combine(lanes(call), of(read));
+    lanes.bound(lane, 0, width).vectorize(lane);
+    lanes.update().vectorize(lane);
+    std::vector<Func> ofAll = {lanes};
+    all(asVars(rowArgs)) = b.foldLanes(lanes, width, combine, ofAll);
+    for (Func &func : ofAll)
+      singleLanes.emplace_back(func, all);
+    return all;
+  };
+  singleMost = inLanes("single_most", singleScore, math::negativeInfinity(), math::max);
   Expr largest = singleMost(rowArgs);
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
   singleWeight = b.newFunc("single_weight", p.result);
   singleWeight(asVars(args)) = math::expOfDifference(math::sub(singleScore(args), shift));
-  singleTotal = b.newFunc("single_total", p.result);
-  singleTotal(asVars(rowArgs)) = 0.0f;
-  singleTotal(rowArgs) += singleWeight(read);
+  singleTotal = inLanes("single_total", singleWeight, 0.0f, std::plus<Expr>());
+  // Some keys at a time: sums are read and written once for all of them. Parts are whole vectors.
+  const int some = std::min(width, keysAtOnce);
+  RDom r(0, some, 0, partKeys / some);
+  r.where(r.y * some < keys);
+  singleKeys = {r.x, r.y};
+  Expr ofSums = r.y * some + r.x;
+  std::vector<Expr> read = headArgs({ofSums, row});
+  read.push_back(part);
   singleSums = b.newFunc("single_sums", p.result);
   Index index = KernelBuilder::varsOf(p.heads);
   index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(part * partKeys + r.x, length - 1);
+  index[b.graph.nodes[p.result].names[0]] = min(begin + ofSums, length - 1);
   singleSums(asVars(sumArgs)) = 0.0f;
   auto [number, scale] = numberAndScale(p.v, index, {p.column});
   Expr weight = singleWeight(read);
@@ -134,26 +175,27 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   LoopLevel here(singlePartial, task);
 
   for (size_t i = 0; i < singleDots.size(); ++i) {
-    Func &dot = singleDots[i];
-    dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
-    std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
-    before.push_back(row);
-    dot.update().reorder(with(before, {key}));
-    int depth = dotVectors * width;
-    while (depth > 1 && *p.dots[i].depth.back().fixed() % depth)
-      depth /= 2;
-    if (depth > 1)
-      dot.update().atomic().vectorize(singleDepths[i][0], depth);
+    SingleDot &one = singleDots[i];
+    one.dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).reorder(with({row}, {key}));
+    one.lanes.compute_at(one.dot, row);
+    for (Func &half : one.halves)
+      half.compute_at(one.dot, row);
+    b.fetchAhead(one.lanes, p.dots[i].k, ahead);
   }
-  for (size_t i = 0; i < singleDots.size(); ++i)
-    b.fetchAhead(singleDots[i], p.dots[i].k, ahead);
-  b.fetchAhead(singleSums, p.v, ahead);
+  // Where some keys are read at a time, what stands shortly behind the first of them is the others.
+  const Node &values = b.graph.nodes[b.argumentOf(p.v)];
+  int64_t bytes = support::bytesOf(values.storage); // of a key, all heads
+  for (auto dim = values.dims.rbegin(); dim != values.dims.rend() && dim->name != p.key.name; ++dim)
+    bytes *= dim->fixed().value_or(0);
+  b.fetchAhead(singleSums, p.v, ahead ? std::max(ahead, std::min(width, keysAtOnce) * static_cast<int>(bytes)) : 0);
   singleScore.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleWeight.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleMost.compute_at(here);
   singleTotal.compute_at(here);
+  for (auto &[lanes, all] : singleLanes)
+    lanes.compute_at(all, row);
   singleSums.compute_at(here);
-  singleSums.update().reorder(with({column, row}, {singleKeys}));
+  singleSums.update().reorder(with({singleKeys[0], column, row}, {singleKeys[1]})).unroll(singleKeys[0]);
   if (narrow > 1) {
     singleSums.vectorize(column, narrow, TailStrategy::GuardWithIf);
     singleSums.update().vectorize(column, narrow, TailStrategy::GuardWithIf);

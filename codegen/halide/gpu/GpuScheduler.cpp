@@ -91,13 +91,13 @@ void GpuScheduler::schedule(Stage &stage, bool concat) {
   bool written = !call || !call->is_intrinsic(Internal::Call::undef);
   std::optional<Var> threads;
   if (written)
-    threads = launch(stage.func, pure, {}, stage.lanes.defined());
-  if (stage.lanes.defined()) {
+    threads = launch(stage.func, pure, {}, !stage.lanes.empty());
+  for (Func &lanes : stage.lanes) {
     if (threads) {
-      stage.lanes.compute_at(stage.func, *threads);
+      lanes.compute_at(stage.func, *threads);
     } else {
-      stage.lanes.compute_root().gpu_single_thread();
-      stage.lanes.update().gpu_single_thread();
+      lanes.compute_root().gpu_single_thread();
+      lanes.update().gpu_single_thread();
     }
   }
   for (int u = 0; u < stage.func.num_update_definitions(); ++u) {

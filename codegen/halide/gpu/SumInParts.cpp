@@ -95,7 +95,7 @@ Func KernelBuilder::sumInParts(const DeviceSum &sum, const std::vector<Dim> &kep
   else if (sum.ofParts && *over[0].fixed() % each == 0)
     inRegister.update().unroll(r[0], static_cast<int>(each));
   total(args) = inRegister(args);
-  addStage({total, own, {}, false, inRegister, false});
+  addStage({total, own, {}, false, {inRegister}, false});
   if (!cut.dim)
     return total;
   DeviceSum ofParts = sum;

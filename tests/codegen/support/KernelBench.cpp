@@ -486,7 +486,7 @@ int main(int argc, char **argv) {
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
   if (wanted("queries")) // few and many, keys and values as caches store them
     for (Storage cache : {Storage::F32, Storage::BF16})
-      attention(0, {{9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
+      attention(0, {{1, 511}, {1, 575}, {1, 2047}, {9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
   if (wanted("masks")) {
     masks(2048, 0, 1.8);
     masks(4096, 256, 10);
