@@ -3,6 +3,8 @@
 // take over the nodes that were matched before (attention, contractions). Which families there are, only producers know.
 #include "codegen/halide/KernelBuilder.h"
 
+#include "codegen/halide/lowered/SumsByHalves.h"
+
 #include "codegen/halide/Codes.h"
 
 #include <algorithm>
@@ -247,14 +249,9 @@ void KernelBuilder::output(size_t result) {
   outputs.push_back(std::move(stage));
 }
 
-int KernelBuilder::argumentOf(int node) const {
+void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
   while (node >= graph.argumentCount() && !graph.nodes[node].operands.empty())
     node = graph.nodes[node].operands[0];
-  return node;
-}
-
-void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
-  node = argumentOf(node);
   if (bytes && node < graph.argumentCount())
     fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes});
 }
@@ -287,6 +284,8 @@ BuiltKernel KernelBuilder::build() {
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
+  if (!onDevice())
+    sumByHalves(built.pipeline);
   for (const std::string &symbol : graph.symbols)
     built.arguments.push_back(symbols.at(symbol));
   for (const ImageParam &buffer : arguments)

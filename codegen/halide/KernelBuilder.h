@@ -126,8 +126,6 @@ public:
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
-  /// What a node is read from, by first operands.
-  int argumentOf(int node) const;
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
   bool onDevice() const { return !target.device.empty(); }

@@ -81,10 +81,25 @@ double Estimate::ofStep(double rows, double vectors) const {
   return std::max(step, latency) / (rows * vectors);
 }
 
+/// A group of 32 codes: products of integers, which beside pairs are added by an instruction of their own, then one product and
+/// one sum for its scales. Sums of groups that have no registers beside the group's are loaded and stored, which nothing hides.
+double Estimate::ofGroup(double rows, double vectors) const {
+  const double sums = rows * vectors, steps = 32 / formats.bytes, each = steps * (formats.bytes == 4 ? 1 : 2) + 2;
+  const double spilled = std::max(0.0, std::min(sums, 2 * sums + vectors + 2 - core.registers));
+  const double stored = spilled * (core.vector < 16 ? 1 : 2);
+  const double cycles = together({sums * each / core.products, ((rows + vectors) * steps + vectors) / loaded,
+                                  sums * (each + 1) / issued, steps * latency});
+  return (cycles + stored) / (32 * sums);
+}
+
+bool Estimate::multipliesIntegers() const {
+  return formats.rowBits < 16 && formats.bits <= 8;
+}
+
 double Estimate::ofRows(double rows, double vectors) const {
   double length = double(known("rows", support::assumed::rows));
   double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
-  return ofStep(rows, vectors) * core.products * (1 + empty);
+  return (multipliesIntegers() ? ofGroup(rows, vectors) : ofStep(rows, vectors)) * core.products * (1 + empty);
 }
 
 double Estimate::amxOf(const PlanPart &part) {
@@ -183,7 +198,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector), side = part["side"];
   double bytes = core.vector * formats.bits / 8, reading = bytes / fromMemory;
   // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
-  const bool integers = formats.rowBits < 16 && formats.bits <= 8;
+  const bool integers = multipliesIntegers();
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
   double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
   double aheadAlone =

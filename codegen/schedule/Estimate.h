@@ -39,6 +39,8 @@ private:
   /// Of a step over a tile of so many rows and vectors of columns: cycles for each product of a vector.
   double ofStep(double rows, double vectors) const;
   /// The same, by what products alone take, and with what tiles leave empty of the rows.
+  double ofGroup(double rows, double vectors) const;
+  bool multipliesIntegers() const;
   double ofRows(double rows, double vectors) const;
   /// By AMX, of so many tiles of rows: cycles for each product of a vector, what is empty included.
   double ofTiles(double tiles, double vectors) const;

@@ -63,6 +63,20 @@ TEST(Instructions, PairsOfBF16) {
   }
 }
 
+/// Rows and a packed weight in int8 are multiplied four bytes at a time where the processor can, also by registers of 256 bits.
+TEST(Instructions, FoursOfBytes) {
+  for (auto [name, fours] :
+       {std::pair("x86-64-v3", false), {"x86-64-v3-vnni", true}, {"icelake-server", true}, {"znver4", true}}) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 64)}),
+        w = g.weight({dim("O", 100), dim("I", 64)}, 16, Storage::Int8);
+    g.yield(g.contract(g.elementwise(Op::Dequantize, {g.quantize(x, "I")}), g.elementwise(Op::Dequantize, {w}), {"I"}));
+    CpuTarget target = cpuTarget(name);
+    EXPECT_EQ(byteProducts(target) == ByteProducts::Fours, fours) << name;
+    EXPECT_EQ(countOf(assemblyOf(g.finish("fours"), target, ScheduleTable::standard()), "vpdpbusd") > 0, fours) << name;
+  }
+}
+
 /// So are values as training has them: forward, and both backward products. Not where one side has more digits.
 TEST(Instructions, PairsOfBF16InTraining) {
   struct Form {

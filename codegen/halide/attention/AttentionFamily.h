@@ -4,8 +4,6 @@
 
 #include "codegen/halide/attention/AttentionRows.h"
 
-#include <array>
-
 namespace quern::codegen {
 
 /// What was summed over each part of the keys, and how parts are put together (AttentionFamily.cpp).
@@ -64,14 +62,10 @@ private:
   int ahead;      ///< bytes ahead of what is read of keys and values that their lines are asked for
   std::vector<Dim> innerHeads, outerHeads;
   Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
-  struct SingleDot {
-    Func lanes, dot; ///< products along the depth; what they come to
-    std::vector<Func> halves;
-  };
-  std::vector<SingleDot> singleDots;
-  std::vector<Func> singleRows;
+  std::vector<Func> singleDots, singleRows;
+  std::vector<std::vector<RVar>> singleDepths;
   std::vector<std::pair<Func, Func>> singleLanes; ///< what one element of the second is made of
-  std::array<RVar, 2> singleKeys;
+  RVar singleKeys;
 };
 
 } // namespace quern::codegen

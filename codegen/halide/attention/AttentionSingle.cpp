@@ -18,7 +18,6 @@ using namespace Halide;
 namespace quern::codegen {
 
 static const Var lane("lane");
-static constexpr int keysAtOnce = 4;
 
 void AttentionFamily::makeSingle() {
   const Node &k = b.graph.nodes[p.dots[0].k];
@@ -50,44 +49,36 @@ void AttentionFamily::makeSingle() {
   args.push_back(part);
   std::vector<Expr> scales; // of a key's codes: once for a product of them
   for (const AttentionDot &dot : p.dots) {
-    // Products of the depth's last dimension in lanes, as many as divide it.
-    const Dim &last = dot.depth.back();
-    int inLanes = dotVectors * width;
-    while (inLanes > 1 && *last.fixed() % inLanes)
-      inLanes /= 2;
+    Func product = b.newFunc("single_dot", dot.node);
     Region region;
     for (auto dim = dot.depth.rbegin(); dim != dot.depth.rend(); ++dim)
-      region.push_back({0, dim == dot.depth.rbegin() ? b.extent(dim->size) / inLanes : b.extent(dim->size)});
+      region.push_back({0, b.extent(dim->size)});
     RDom r(region);
     r.where(key < keys);
     Index q = where, place = KernelBuilder::varsOf(p.heads);
     place[p.key.name] = inside;
+    std::vector<RVar> over;
     for (size_t i = 0; i < dot.depth.size(); ++i) {
+      over.push_back(r[static_cast<int>(i)]);
       const std::string &name = dot.depth[dot.depth.size() - 1 - i].name;
-      const RVar &step = r[static_cast<int>(i)];
-      q[name] = place[name] = i ? Expr(step) : step * inLanes + lane;
+      q[name] = place[name] = over.back();
     }
     auto [number, scale] = numberAndScale(dot.k, place, dot.depth);
-    SingleDot one{b.newFunc("single_products", dot.node), b.newFunc("single_dot", dot.node), {}};
-    std::vector<Expr> ofLanes = args;
-    ofLanes.insert(ofLanes.begin(), lane);
-    one.lanes(asVars(ofLanes)) = 0.0f;
-    one.lanes(ofLanes) += b.real(dot.q, q) * number;
-    one.lanes.bound(lane, 0, inLanes).vectorize(lane, std::min(inLanes, width)).unroll(lane);
-    one.lanes.update().vectorize(lane, std::min(inLanes, width)).unroll(lane);
-    one.dot(asVars(args)) = b.foldLanes(one.lanes, inLanes, std::plus<Expr>(), one.halves);
-    singleDots.push_back(std::move(one));
+    product(asVars(args)) = 0.0f;
+    product(args) += b.real(dot.q, q) * number;
+    singleDots.push_back(product);
+    singleDepths.push_back(over);
     scales.push_back(scale);
   }
   singleScore = b.newFunc("single_score", p.result);
-  singleScore(asVars(args)) = math::choose(key < keys,
-                                           scoreAt(
-                                               where, at,
-                                               [&](const AttentionDot &, size_t i) {
-                                                 return scales[i].defined() ? singleDots[i].dot(args) * scales[i]
-                                                                            : Expr(singleDots[i].dot(args));
-                                               }),
-                                           math::negativeInfinity());
+  singleScore(asVars(args)) =
+      math::choose(key < keys,
+                   scoreAt(
+                       where, at,
+                       [&](const AttentionDot &, size_t i) {
+                         return scales[i].defined() ? singleDots[i](args) * scales[i] : Expr(singleDots[i](args));
+                       }),
+                   math::negativeInfinity());
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
   rowArgs.push_back(part), sumArgs.push_back(part);
@@ -114,18 +105,15 @@ void AttentionFamily::makeSingle() {
   singleWeight = b.newFunc("single_weight", p.result);
   singleWeight(asVars(args)) = math::expOfDifference(math::sub(singleScore(args), shift));
   singleTotal = inLanes("single_total", singleWeight, 0.0f, std::plus<Expr>());
-  // Some keys at a time: sums are read and written once for all of them. Parts are whole vectors.
-  const int some = std::min(width, keysAtOnce);
-  RDom r(0, some, 0, partKeys / some);
-  r.where(r.y * some < keys);
-  singleKeys = {r.x, r.y};
-  Expr ofSums = r.y * some + r.x;
-  std::vector<Expr> read = headArgs({ofSums, row});
+  RDom r(0, partKeys);
+  r.where(r.x < keys);
+  singleKeys = r.x;
+  std::vector<Expr> read = headArgs({r.x, row});
   read.push_back(part);
   singleSums = b.newFunc("single_sums", p.result);
   Index index = KernelBuilder::varsOf(p.heads);
   index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(begin + ofSums, length - 1);
+  index[b.graph.nodes[p.result].names[0]] = min(begin + r.x, length - 1);
   singleSums(asVars(sumArgs)) = 0.0f;
   auto [number, scale] = numberAndScale(p.v, index, {p.column});
   Expr weight = singleWeight(read);
@@ -175,19 +163,19 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   LoopLevel here(singlePartial, task);
 
   for (size_t i = 0; i < singleDots.size(); ++i) {
-    SingleDot &one = singleDots[i];
-    one.dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).reorder(with({row}, {key}));
-    one.lanes.compute_at(one.dot, row);
-    for (Func &half : one.halves)
-      half.compute_at(one.dot, row);
-    b.fetchAhead(one.lanes, p.dots[i].k, ahead);
+    Func &dot = singleDots[i];
+    dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
+    std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
+    before.push_back(row);
+    dot.update().reorder(with(before, {key}));
+    int depth = dotVectors * width;
+    while (depth > 1 && *p.dots[i].depth.back().fixed() % depth)
+      depth /= 2;
+    if (depth > 1)
+      dot.update().atomic().vectorize(singleDepths[i][0], depth);
+    b.fetchAhead(dot, p.dots[i].k, ahead);
   }
-  // Where some keys are read at a time, what stands shortly behind the first of them is the others.
-  const Node &values = b.graph.nodes[b.argumentOf(p.v)];
-  int64_t bytes = support::bytesOf(values.storage); // of a key, all heads
-  for (auto dim = values.dims.rbegin(); dim != values.dims.rend() && dim->name != p.key.name; ++dim)
-    bytes *= dim->fixed().value_or(0);
-  b.fetchAhead(singleSums, p.v, ahead ? std::max(ahead, std::min(width, keysAtOnce) * static_cast<int>(bytes)) : 0);
+  b.fetchAhead(singleSums, p.v, ahead);
   singleScore.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleWeight.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleMost.compute_at(here);
@@ -195,7 +183,7 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   for (auto &[lanes, all] : singleLanes)
     lanes.compute_at(all, row);
   singleSums.compute_at(here);
-  singleSums.update().reorder(with({singleKeys[0], column, row}, {singleKeys[1]})).unroll(singleKeys[0]);
+  singleSums.update().reorder(with({column, row}, {singleKeys}));
   if (narrow > 1) {
     singleSums.vectorize(column, narrow, TailStrategy::GuardWithIf);
     singleSums.update().vectorize(column, narrow, TailStrategy::GuardWithIf);

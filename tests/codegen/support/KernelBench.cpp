@@ -325,8 +325,10 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
     double pairs = 0;
     for (int64_t at = before; at < before + t; ++at)
       pairs += window < 0 ? before + t : window ? std::min(window, at + 1) : at + 1;
-    bool flops = t > 1;
-    report(name, runner, flops ? pairs * 12 * 64 * 4 : pairs * 12 * 64 * 8, flops);
+    if (t > 1)
+      report(name, runner, pairs * 12 * 64 * 4, true);
+    else // keys and values, which a step of a program reads from memory
+      report(name, runner, pairs * 12 * 64 * 2 * double(quern::support::bytesOf(cache)), false, true);
   }
 }
 
@@ -486,7 +488,8 @@ int main(int argc, char **argv) {
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
   if (wanted("queries")) // few and many, keys and values as caches store them
     for (Storage cache : {Storage::F32, Storage::BF16})
-      attention(0, {{1, 511}, {1, 575}, {1, 2047}, {9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
+      attention(0, {{1, 511}, {1, 575}, {1, 2047}, {9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}},
+                cache);
   if (wanted("masks")) {
     masks(2048, 0, 1.8);
     masks(4096, 256, 10);
