@@ -39,9 +39,6 @@ static const std::vector<Row> &rows() {
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
-      // Clients since Alder Lake. What else these have differs from one to the next, so no more is asked for.
-      {"x86-64-v3-vnni", "x86-64-v3", "avxvnni-avx2-avx-f16c-fma-sse41", v3 + std::vector<std::string>{"avx_vnni"}, 8,
-       16},
       {"x86-64-v4", "x86-64-v4", "avx512-avx512_skylake-avx2-avx-f16c-fma-sse41", v4, 16, 32},
       {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16,
        32},
@@ -75,8 +72,6 @@ static bool machineHas(const std::string &name) {
     return v2;
   if (name == "x86-64-v3")
     return v3;
-  if (name == "x86-64-v3-vnni")
-    return v3 && __builtin_cpu_supports("avxvnni");
   if (name == "x86-64-v4")
     return v4;
   if (name == "icelake-server")
@@ -105,7 +100,7 @@ static bool has(const CpuTarget &target, const char *feature) {
 ByteProducts byteProducts(const CpuTarget &target) {
   if (!target.device.empty())
     return ByteProducts::None;
-  return has(target, "avx512_vnni") || has(target, "avx_vnni") ? ByteProducts::Fours : ByteProducts::Pairs;
+  return has(target, "avx512_vnni") ? ByteProducts::Fours : ByteProducts::Pairs;
 }
 
 bool multipliesBF16(const CpuTarget &target) {
@@ -123,7 +118,7 @@ bool callsDoubles(const CpuTarget &target) {
 /// Halide 21 makes vpdpbusd for this feature alone, although Ice Lake has the instruction. What else it brings is not used by
 /// such kernels: the tests look at each of their instructions (tests/codegen/CodesTest.cpp).
 std::string halideOfProducts(const CpuTarget &target) {
-  bool lacks = has(target, "avx512_vnni") && !has(target, "avx512_bf16");
+  bool lacks = byteProducts(target) == ByteProducts::Fours && !has(target, "avx512_bf16");
   return target.halide + (lacks ? "-avx512_zen4" : "");
 }
 

@@ -145,7 +145,7 @@ struct Description {
   std::vector<std::string> cpu;
   bool multipliesBytes = false; // kernels multiply integers of 8 bits
   int multipliesTiles = 0; // kernels multiply in AMX's registers: bytes, or so many products of bf16 for one of numbers
-  bool multipliesBF16 = false; // kernels for a device multiply bf16 by bf16
+  bool multipliesBF16 = false; // kernels multiply bf16 by bf16, by instructions for that
   std::string device;          // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
   std::vector<std::string> symbols;
   int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none

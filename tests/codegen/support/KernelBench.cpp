@@ -325,10 +325,8 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
     double pairs = 0;
     for (int64_t at = before; at < before + t; ++at)
       pairs += window < 0 ? before + t : window ? std::min(window, at + 1) : at + 1;
-    if (t > 1)
-      report(name, runner, pairs * 12 * 64 * 4, true);
-    else // keys and values, which a step of a program reads from memory
-      report(name, runner, pairs * 12 * 64 * 2 * double(quern::support::bytesOf(cache)), false, true);
+    const bool many = t > 1; // one reads keys and values from memory
+    report(name, runner, pairs * 12 * 64 * (many ? 4 : 2 * double(quern::support::bytesOf(cache))), many, !many);
   }
 }
 
