@@ -3,9 +3,8 @@
 // take over the nodes that were matched before (attention, contractions). Which families there are, only producers know.
 #include "codegen/halide/KernelBuilder.h"
 
-#include "codegen/halide/lowered/SumsByHalves.h"
-
 #include "codegen/halide/Codes.h"
+#include "codegen/halide/lowered/SumsByHalves.h"
 
 #include <algorithm>
 #include <stdexcept>
