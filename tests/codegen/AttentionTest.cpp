@@ -35,7 +35,7 @@ TEST(Attention, LanesAreAddedByHalves) {
   int alone = 0;
   for (size_t at = assembly.find("vaddss"); at != std::string::npos; at = assembly.find("vaddss", at + 1))
     ++alone;
-  EXPECT_LT(alone, 16);
+  EXPECT_LT(alone, 8);
 }
 
 TEST(Attention, BoundsAreSeen) {
