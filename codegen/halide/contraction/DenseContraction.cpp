@@ -67,6 +67,12 @@ Expr DenseContraction::numberOf(int operand, const Index &index, const Expr &pos
   });
 }
 
+/// Pairs or numbers.
+Expr DenseContraction::stepsOfDepth() const {
+  Expr depth = b.extent(reduced.back().size);
+  return pairs ? (depth + (inPair - 1)) / inPair : depth;
+}
+
 /// A loop over so much of the depth.
 RDom DenseContraction::depthOf(const Expr &length, const std::string &name) const {
   if (amx)
@@ -98,7 +104,9 @@ Expr DenseContraction::rowsAt(Products &out, const Expr &step, Index index) {
   const Dim &depth = reduced.back();
   Var rowVar = KernelBuilder::var(row->name);
   if (groups.defined()) {
-    std::vector<Expr> call = copyCall({rowVar % rows, step}, x, rowVar / rows, index);
+    // The last part ends with the depth (the loops' condition), which Halide does not see of parts of known lengths.
+    Expr inDepth = wholeParts ? step : unsafe_promise_clamped(step, 0, stepsOfDepth() - 1);
+    std::vector<Expr> call = copyCall({rowVar % rows, inDepth}, x, rowVar / rows, index);
     if (pairs)
       call.insert(call.begin(), out.pair);
     return groups(call);
@@ -301,10 +309,7 @@ void DenseContraction::schedule(Stage &target) {
   } else if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
     // The last part ends with the depth: nothing beyond is copied.
-    groups
-        .bound(depth, 0,
-               pairs ? (b.extent(reduced.back().size) + (inPair - 1)) / inPair : b.extent(reduced.back().size))
-        .bound(Var("group"), 0, tilesOfRows());
+    groups.bound(depth, 0, stepsOfDepth()).bound(Var("group"), 0, tilesOfRows());
     scheduleGroups(groups, depth, plan["beside"]);
     if (pairs)
       groups.bound(pairVar, 0, inPair).reorder(pairVar, groupLane).unroll(pairVar);

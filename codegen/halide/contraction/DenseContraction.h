@@ -26,6 +26,7 @@ private:
   Expr bf16At(int operand, const Index &index, const Expr &position) const {
     return asBF16(numberOf(operand, index, position));
   }
+  Expr stepsOfDepth() const;
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
   void copyColumns(Products &out);
   Expr rowsAt(Products &out, const Expr &step, Index index);
