@@ -38,9 +38,10 @@ public:
 private:
   /// Of a step over a tile of so many rows and vectors of columns: cycles for each product of a vector.
   double ofStep(double rows, double vectors) const;
-  /// The same, by what products alone take, and with what tiles leave empty of the rows.
+  /// The same of a step of rows in codes, a group's 32 of them taken together.
   double ofGroup(double rows, double vectors) const;
-  bool multipliesIntegers() const;
+  bool multipliesIntegers() const; ///< rows and columns are codes
+  /// The one that applies, by what products alone take, and with what tiles leave empty of the rows.
   double ofRows(double rows, double vectors) const;
   /// By AMX, of so many tiles of rows: cycles for each product of a vector, what is empty included.
   double ofTiles(double tiles, double vectors) const;

@@ -16,13 +16,6 @@ KernelGraph &softmaxOfProduct(GraphMaker &g) {
   return g.finish("instructions");
 }
 
-int countOf(const std::string &text, const std::string &word) {
-  int count = 0;
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    ++count;
-  return count;
-}
-
 /// A row by a packed weight.
 KernelGraph &rowByWeight(GraphMaker &g, Storage storage) {
   int x = g.argument(Storage::F32, {dim("I", 256)}), w = g.weight({dim("O", 128), dim("I", 256)}, 64, storage);

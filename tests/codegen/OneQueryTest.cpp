@@ -9,21 +9,19 @@ using namespace quern::codegen;
 static const std::vector<Lengths> lengths = {
     {{"B", 1}, {"T", 1}, {"past", 299}}, {{"B", 2}, {"T", 1}, {"past", 575}}, {{"B", 1}, {"T", 1}, {"past", 1100}}};
 
+static constexpr int64_t positions = 1200; ///< of the cache
+
 TEST(OneQuery, Causal) {
-  Attention g(2, 3, 24, 40);
-  int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
-  g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
+  Attention g(2, 3, 24, 40, {}, Storage::F32, positions);
+  g.finishWith(g.masked());
   checkKernel(g.finish("causal"), lengths, 1e-5);
 }
 
 /// Parts that the window does not reach are not computed.
 TEST(OneQuery, Window) {
   for (int64_t window : {4, 70, 600}) {
-    Attention g(2, 1, 8, 8);
-    int t = g.queryPosition(), s = g.index(g.S);
-    int mask = g.elementwise(Op::And, {g.compare(Predicate::Lt, g.elementwise(Op::Sub, {t, g.integer(window)}), s),
-                                       g.compare(Predicate::Le, s, t)});
-    g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
+    Attention g(2, 1, 8, 8, {}, Storage::F32, positions);
+    g.finishWith(g.masked(window));
     checkKernel(g.finish("window"), lengths, 1e-5);
   }
 }
@@ -33,8 +31,5 @@ TEST(OneQuery, LanesAreAddedByHalves) {
   Attention g(1, 3, 64, 64);
   g.finishWith(g.score);
   std::string assembly = assemblyOf(g.finish("halves"), cpuTarget("x86-64-v4"), ScheduleTable::standard());
-  int alone = 0;
-  for (size_t at = assembly.find("vaddss"); at != std::string::npos; at = assembly.find("vaddss", at + 1))
-    ++alone;
-  EXPECT_LT(alone, 8);
+  EXPECT_LT(countOf(assembly, "vaddss"), 8);
 }

@@ -55,6 +55,13 @@ static void withAssembly(const KernelGraph &graph, const CpuTarget &target, cons
   std::filesystem::remove_all(path);
 }
 
+int countOf(const std::string &text, const std::string &word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
 std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) {
   std::string text;
   withAssembly(graph, target, schedules, [&](const std::string &path) { text = textOf(path); });

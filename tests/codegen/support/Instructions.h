@@ -15,6 +15,8 @@ namespace quern::codegen {
 /// is wrong: instructions of other processors, or narrower vector registers than the target has. Empty: nothing.
 std::string assembleFor(const CpuTarget &target, const std::string &assembly, const std::string &object);
 
+/// How often a word stands in an assembly.
+int countOf(const std::string &text, const std::string &word);
 /// A kernel's assembly, by the plan that these schedules give.
 std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target,
                        const ScheduleTable &schedules = ScheduleTable::standard());
