@@ -111,6 +111,12 @@ bool multipliesTiles(const CpuTarget &target) {
   return target.device.empty() && has(target, "amx_bf16") && has(target, "amx_int8");
 }
 
+/// By measurement (docs/design/contractions.md): a core of AMD has few reads of its first cache under way, and requests take these
+/// from the loop's own; on a Sapphire Rapids the first cache gained.
+int cacheAhead(const CpuTarget &target) {
+  return target.llvmCpu == "sapphirerapids" || target.llvmCpu == "icelake-server" ? 1 : 2;
+}
+
 bool callsDoubles(const CpuTarget &target) {
   return target.device != "vulkan";
 }

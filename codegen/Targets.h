@@ -39,6 +39,8 @@ ByteProducts byteProducts(const CpuTarget &target);
 bool multipliesBF16(const CpuTarget &target);
 /// Whether it has AMX's registers of 16 rows and columns, and multiplies tiles of bf16 and of int8 in them.
 bool multipliesTiles(const CpuTarget &target);
+/// Which cache, 1 or 2, takes the lines of memory that a loop asks for before it reads them.
+int cacheAhead(const CpuTarget &target);
 /// Whether kernels can call functions of doubles (floor, pow): SPIR-V as Halide makes it has none.
 bool callsDoubles(const CpuTarget &target);
 /// The same of integers for Halide, of a kernel that multiplies so.

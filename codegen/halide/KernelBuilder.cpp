@@ -252,7 +252,7 @@ void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
   while (node >= graph.argumentCount() && !graph.nodes[node].operands.empty())
     node = graph.nodes[node].operands[0];
   if (bytes && node < graph.argumentCount())
-    fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes});
+    fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes, cacheAhead(target)});
 }
 
 BuiltKernel KernelBuilder::build() {

@@ -15,6 +15,7 @@ struct FetchedAhead {
   std::string loops; ///< how their names begin in what Halide lowered, as PlainLoops'
   std::string buffer;
   int bytes; ///< how much further on a line is that is asked for where one is read
+  int cache; ///< which takes it: 1, and those behind it, or 2
 };
 
 /// Adds these requests to what the pipeline becomes. Lines behind the buffer's end are asked for, too: that never fails.
