@@ -2,7 +2,10 @@
 #include "codegen/halide/Codes.h"
 
 #include "codegen/halide/Math.h"
+#include "codegen/halide/lowered/WholeWords.h"
 #include "support/numbers/SuperWords.h"
+
+#include <cmath>
 
 using namespace Halide;
 using namespace quern::support;
@@ -34,16 +37,38 @@ Expr positionOf(Storage storage, const CodePlace &place) {
   return (place.group * (group / each) + place.step) * each + place.code;
 }
 
+static Expr constant(uint32_t value) {
+  return Internal::make_const(UInt(32), value);
+}
+
+/// Where a code begins in its word; of super-blocks its low bits.
+static Expr lowestBitOf(const CodePlace &place) {
+  return cast<uint32_t>(place.code % inStep * 8 + place.code / inStep * 4);
+}
+
 // ---- groups that have a scale in f16
 
 /// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step are beside
 /// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
 /// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
+static Expr rowOfStep(const CodedColumns &columns, const Expr &ofGroup, const Expr &step) {
+  return ofGroup * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage))) + 2 + step * inStep;
+}
+
 static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &step, const Expr &part) {
   std::vector<Expr> args = columns.args;
   args[0] = args[0] * inStep + part;
-  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage))) + 2 + step * inStep;
+  args[1] = rowOfStep(columns, ofGroup, step);
   return columns.buffer(args);
+}
+
+/// A column's bytes of a step as a word of signed codes. `up`: by how much the code at `place` is then moved to be uppermost.
+static Expr signedWordAt(const CodedColumns &columns, const CodePlace &place, Expr &up) {
+  const int bits = bitsOfCode(columns.storage);
+  std::vector<Expr> args = columns.args;
+  args[1] = rowOfStep(columns, place.group, place.step);
+  up = constant(32 - bits) - lowestBitOf(place);
+  return wholeWord(columns.buffer(args), columns.args[0]) ^ constant(bits == 8 ? 0x80808080 : 0x88888888);
 }
 
 static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
@@ -91,10 +116,6 @@ static Expr scaleOfFloats(const CodedColumns &columns, const CodePlace &place) {
 
 // ---- super-blocks
 
-static Expr constant(uint32_t value) {
-  return Internal::make_const(UInt(32), value);
-}
-
 static Expr wordAt(const CodedColumns &columns, const Expr &word) {
   std::vector<Expr> args = columns.args;
   args[1] = word;
@@ -121,7 +142,7 @@ static Expr wordsOf(const SuperBlocks &form, const Expr &group) {
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   Expr words = wordsOf(form, place.group), byte = place.code % inStep * 8, four = place.code / inStep;
-  Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(byte + four * 4) & constant(15);
+  Expr low = wordAt(columns, words + place.step) >> lowestBitOf(place) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
   // Where high bits are is counted without a sign: Halide's simplifier does not end where it puts a place's parts together
@@ -137,6 +158,26 @@ static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
+}
+
+/// First the four codes of a step that have a byte each, uppermost in it, then one of these uppermost in the word, below a sign's
+/// place where it has none.
+static Expr raisedCodeOfBlock(const CodedColumns &columns, const CodePlace &place) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  const uint32_t each = static_cast<uint32_t>(form.highBits()), free = static_cast<uint32_t>(8 - form.bits);
+  auto inBytes = [](uint32_t mask) { return constant(mask * 0x01010101u); };
+  Expr four = cast<uint32_t>(place.code / inStep), words = wordsOf(form, place.group), word = words + form.lowWords();
+  Expr down = four * constant(each); // where its high bits begin in a byte
+  if (form.highWords() == 1)
+    down += cast<uint32_t>(place.step) * constant(2 * each);
+  else
+    word += place.step;
+  Expr low = wordAt(columns, words + place.step) >> four * constant(4) << constant(free),
+       high = wordAt(columns, word) << (constant(8 - each) - down);
+  Expr bytes = (low & inBytes(15u << free)) | (high & inBytes(0xffu << (8 - each) & 0xff));
+  Expr raised = bytes << (constant(24) - cast<uint32_t>(place.code % inStep * 8));
+  return cast<float>(reinterpret<int32_t>(form.hasSign ? raised & constant(0xff000000)
+                                                       : raised >> constant(1) & constant(0x7f800000)));
 }
 
 /// The same as a byte without a sign: half of the codes more where they have one.
@@ -192,6 +233,30 @@ Expr codeAt(const CodedColumns &columns, const CodePlace &place) {
                                          : codeOfGroup(columns, place);
 }
 
+/// Codes without high bits and without a sign come out of a word in as few instructions where they are.
+static int raisedBy(const CodedColumns &columns) {
+  const int bits = bitsOfCode(columns.storage);
+  if (!columns.areNeighbours || !columns.target.device.empty() || floatCodesOf(columns.storage))
+    return 0;
+  const SuperBlocks *form = superBlocksOf(columns.storage);
+  return !form || form->hasSign ? 32 - bits : form->highBits() ? 31 - bits : 0;
+}
+
+Expr raisedCodeAt(const CodedColumns &columns, const CodePlace &place) {
+  if (!raisedBy(columns))
+    return codeAt(columns, place);
+  if (superBlocksOf(columns.storage))
+    return raisedCodeOfBlock(columns, place);
+  Expr up, word = signedWordAt(columns, place, up);
+  return cast<float>(reinterpret<int32_t>((word << up) & constant(~0u << raisedBy(columns))));
+}
+
+Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
+  Expr scale = scaleAt(columns, place);
+  const int by = raisedBy(columns);
+  return by ? scale * std::ldexp(1.0f, -by) : scale;
+}
+
 Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {
   return superBlocksOf(columns.storage)  ? ofLevels(columns, place, false)
          : floatCodesOf(columns.storage) ? scaleOfFloats(columns, place)
@@ -203,7 +268,7 @@ Expr minimumAt(const CodedColumns &columns, const CodePlace &place) {
 }
 
 Expr numberAt(const CodedColumns &columns, const CodePlace &place) {
-  Expr product = codeAt(columns, place) * scaleAt(columns, place);
+  Expr product = raisedCodeAt(columns, place) * loweredScaleAt(columns, place);
   return superBlocksOf(columns.storage) ? product - minimumAt(columns, place) : product;
 }
 

@@ -23,11 +23,16 @@ struct CodedColumns {
   Storage storage;
   std::vector<Halide::Expr> args;
   const CpuTarget &target;
+  bool areNeighbours = false; ///< lanes read columns that stand beside each other
 };
 
 /// What a number's code, and its group's scale and minimum, are as reals; without super-blocks there is no minimum.
 Halide::Expr codeAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr scaleAt(const CodedColumns &columns, const CodePlace &place);
+/// Both with a power of two between them, so that their product is the same: a code that comes uppermost in a word is a number with
+/// its sign as soon as what stands below is taken away.
+Halide::Expr raisedCodeAt(const CodedColumns &columns, const CodePlace &place);
+Halide::Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr minimumAt(const CodedColumns &columns, const CodePlace &place);
 /// Of super-blocks: what a group's scale, or minimum, counts, and how many of these it is.
 Halide::Expr unitAt(const CodedColumns &columns, const Halide::Expr &group, bool minimum);

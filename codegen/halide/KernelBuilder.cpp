@@ -5,6 +5,7 @@
 
 #include "codegen/halide/Codes.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
+#include "codegen/halide/lowered/WholeWords.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -282,6 +283,7 @@ BuiltKernel KernelBuilder::build() {
   built.pipeline = Pipeline(funcs);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
+  readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   if (!onDevice())
     sumByHalves(built.pipeline);

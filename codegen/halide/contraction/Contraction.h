@@ -34,7 +34,7 @@ protected:
   /// `number`, of a row; where codes beyond the depth stand for another number than 0, it is 0 there.
   Expr withinDepth(const Expr &number, const CodePlace &place) const;
   CodedColumns columnsAt(const Expr &lane, const Expr &tileIndex, const Index &index) const {
-    return {packedBuffer(), storage, packedArgs(lane, tileIndex, index), b.target};
+    return {packedBuffer(), storage, packedArgs(lane, tileIndex, index), b.target, true};
   }
   std::vector<Expr> packedArgs(const Expr &lane, const Expr &tileIndex, const Index &index) const;
   const Halide::ImageParam &packedBuffer() const { return b.arguments[tableOf(w)]; }

@@ -144,13 +144,13 @@ PackedContraction::Sums PackedContraction::codedSums(const std::string &name, co
   setDepth(index, place);
   sums.overGroup = {k[0], k[1]};
   sums.ofGroup(ofGroup) = 0.0f;
-  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(columnsAt(lane, Var("tile"), index), place);
+  sums.ofGroup(ofGroup) += b.real(x, index) * raisedCodeAt(columnsAt(lane, Var("tile"), index), place);
   sums.over = {g[0], g[1]};
   std::vector<Expr> call(args.begin(), args.end());
   place.group = g[1] * inBlock + g[0];
   call.push_back(place.group);
   CodedColumns columns = columnsAt(lane, Var("tile"), index);
-  Expr product = sums.ofGroup(call) * scaleAt(columns, place);
+  Expr product = sums.ofGroup(call) * loweredScaleAt(columns, place);
   if (support::superBlocksOf(storage))
     product -= minimumAt(columns, place) * rowSum(sums, at, place.group);
   sums.func(args) = 0.0f;
