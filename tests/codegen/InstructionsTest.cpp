@@ -128,3 +128,14 @@ TEST(Instructions, LinesAreAskedForAhead) {
     }
   }
 }
+
+/// Of bytes that stand four apart LLVM would put vectors together by these.
+TEST(Instructions, CodesComeOutOfWords) {
+  for (const char *target : {"x86-64-v3", "x86-64-v4"}) {
+    GraphMaker g;
+    std::string made = assemblyOf(rowByWeight(g, Storage::Int4), cpuTarget(target));
+    EXPECT_GT(countOf(made, "vcvtdq2ps"), 0);
+    for (const char *shuffle : {"vpshufb", "vpmovzxbd", "vpmovdb"})
+      EXPECT_EQ(countOf(made, shuffle), 0) << shuffle << " for " << target;
+  }
+}
