@@ -6,13 +6,18 @@
 
 namespace quern::codegen {
 
-/// `fused`: whether an instruction multiplies and adds. `first`, `second`: bytes of a core's caches.
+/// `fused`: whether an instruction multiplies and adds. `first`, `second`: bytes of a core's caches. `ahead`: which of them takes
+/// lines that are asked for.
 Facts factsOf(const CpuTarget &target) {
   const int64_t (&caches)[3] = target.machine.caches;
   const bool fuses = std::find(target.features.begin(), target.features.end(), "fma") != target.features.end();
-  return {{"vector", target.vector}, {"registers", target.registers},
-          {"fused", fuses},          {"threads", target.machine.threads},
-          {"first", caches[0]},      {"second", caches[1]}};
+  return {{"vector", target.vector},
+          {"registers", target.registers},
+          {"fused", fuses},
+          {"threads", target.machine.threads},
+          {"first", caches[0]},
+          {"second", caches[1]},
+          {"ahead", cacheAhead(target)}};
 }
 
 /// How numbers are stored, whatever they are widened to before they are multiplied. Codes of caches have a scale for each row:

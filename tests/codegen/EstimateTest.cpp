@@ -164,6 +164,14 @@ TEST(Estimate, DeepWeightsGoByParts) {
   }
 }
 
+/// Measured (docs/design/contractions.md): into the second cache short runs of keys are asked for later.
+TEST(Estimate, LinesOfKeysAreAskedForByTheCacheThatTakesThem) {
+  for (auto [target, bytes] : {std::pair("znver4", 512), std::pair("sapphirerapids", 2048)}) {
+    EXPECT_EQ(chosen(anchor("attention", target, {{"depth", 64}, {"values", 64}}))["ahead"], bytes) << target;
+    EXPECT_EQ(chosen(weight(target, 768, 768))["ahead"], 2048) << target;
+  }
+}
+
 TEST(Estimate, TasksFollowTheThreads) {
   Anchor few = weight("x86-64-v3", 768, 768), many = few;
   few.facts["threads"] = 2, many.facts["threads"] = 32;
