@@ -48,13 +48,14 @@ static Expr lowestBitOf(const CodePlace &place) {
 
 // ---- groups that have a scale in f16
 
-/// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step are beside
-/// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
-/// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
+/// Where a step begins, in rows of `tile` bytes.
 static Expr rowOfStep(const CodedColumns &columns, const Expr &ofGroup, const Expr &step) {
   return ofGroup * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage))) + 2 + step * inStep;
 }
 
+/// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step are beside
+/// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
+/// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
 static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &step, const Expr &part) {
   std::vector<Expr> args = columns.args;
   args[0] = args[0] * inStep + part;
@@ -62,13 +63,12 @@ static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr 
   return columns.buffer(args);
 }
 
-/// A column's bytes of a step as a word of signed codes. `up`: by how much the code at `place` is then moved to be uppermost.
-static Expr signedWordAt(const CodedColumns &columns, const CodePlace &place, Expr &up) {
-  const int bits = bitsOfCode(columns.storage);
+/// A column's bytes of a step as a word of signed codes.
+static Expr signedWordAt(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = rowOfStep(columns, place.group, place.step);
-  up = constant(32 - bits) - lowestBitOf(place);
-  return wholeWord(columns.buffer(args), columns.args[0]) ^ constant(bits == 8 ? 0x80808080 : 0x88888888);
+  return wholeWord(columns.buffer(args), columns.args[0]) ^
+         constant(bitsOfCode(columns.storage) == 8 ? 0x80808080 : 0x88888888);
 }
 
 static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
@@ -138,23 +138,30 @@ static Expr wordsOf(const SuperBlocks &form, const Expr &group) {
   return group * form.wordsOfGroup() + (group / form.groups() + 1) * form.headWords();
 }
 
+/// The word that has a code's high bits, and by how much it is moved left for them to end where `up` would move the lowest. That is
+/// counted without a sign: Halide's simplifier does not end where it puts a place's parts together again.
+struct HighBits {
+  Expr word, up;
+};
+static HighBits highBitsOf(const SuperBlocks &form, const CodePlace &place, const Expr &up) {
+  const uint32_t each = static_cast<uint32_t>(form.highBits());
+  HighBits high = {wordsOf(form, place.group) + form.lowWords(),
+                   up - cast<uint32_t>(place.code / inStep) * constant(each)};
+  if (form.highWords() == 1)
+    high.up -= cast<uint32_t>(place.step) * constant(2 * each);
+  else
+    high.word += place.step;
+  return high;
+}
+
 /// The low and the high bits come to their places; the shift back spreads a sign.
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr words = wordsOf(form, place.group), byte = place.code % inStep * 8, four = place.code / inStep;
-  Expr low = wordAt(columns, words + place.step) >> lowestBitOf(place) & constant(15);
+  Expr low = wordAt(columns, wordsOf(form, place.group) + place.step) >> lowestBitOf(place) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
-  // Where high bits are is counted without a sign: Halide's simplifier does not end where it puts a place's parts together
-  // again.
-  const uint32_t each = static_cast<uint32_t>(form.highBits());
-  Expr up = constant(32 - each) - cast<uint32_t>(byte) - cast<uint32_t>(four) * constant(each),
-       word = words + form.lowWords();
-  if (form.highWords() == 1)
-    up -= cast<uint32_t>(place.step) * constant(2 * each);
-  else
-    word += place.step;
-  Expr high = wordAt(columns, word) << up;
+  HighBits bits = highBitsOf(form, place, constant(32 - form.highBits()) - cast<uint32_t>(place.code % inStep * 8));
+  Expr high = wordAt(columns, bits.word) << bits.up;
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
@@ -164,17 +171,13 @@ static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
 /// place where it has none.
 static Expr raisedCodeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  const uint32_t each = static_cast<uint32_t>(form.highBits()), free = static_cast<uint32_t>(8 - form.bits);
+  const uint32_t inByte = static_cast<uint32_t>(8 - form.highBits()), free = static_cast<uint32_t>(8 - form.bits);
   auto inBytes = [](uint32_t mask) { return constant(mask * 0x01010101u); };
-  Expr four = cast<uint32_t>(place.code / inStep), words = wordsOf(form, place.group), word = words + form.lowWords();
-  Expr down = four * constant(each); // where its high bits begin in a byte
-  if (form.highWords() == 1)
-    down += cast<uint32_t>(place.step) * constant(2 * each);
-  else
-    word += place.step;
-  Expr low = wordAt(columns, words + place.step) >> four * constant(4) << constant(free),
-       high = wordAt(columns, word) << (constant(8 - each) - down);
-  Expr bytes = (low & inBytes(15u << free)) | (high & inBytes(0xffu << (8 - each) & 0xff));
+  HighBits bits = highBitsOf(form, place, constant(inByte));
+  Expr low = wordAt(columns, wordsOf(form, place.group) + place.step) >>
+             cast<uint32_t>(place.code / inStep) * constant(4) << constant(free);
+  Expr high = wordAt(columns, bits.word) << bits.up;
+  Expr bytes = (low & inBytes(15u << free)) | (high & inBytes(0xffu << inByte & 0xff));
   Expr raised = bytes << (constant(24) - cast<uint32_t>(place.code % inStep * 8));
   return cast<float>(reinterpret<int32_t>(form.hasSign ? raised & constant(0xff000000)
                                                        : raised >> constant(1) & constant(0x7f800000)));
@@ -243,12 +246,13 @@ static int raisedBy(const CodedColumns &columns) {
 }
 
 Expr raisedCodeAt(const CodedColumns &columns, const CodePlace &place) {
-  if (!raisedBy(columns))
+  const int by = raisedBy(columns);
+  if (!by)
     return codeAt(columns, place);
   if (superBlocksOf(columns.storage))
     return raisedCodeOfBlock(columns, place);
-  Expr up, word = signedWordAt(columns, place, up);
-  return cast<float>(reinterpret<int32_t>((word << up) & constant(~0u << raisedBy(columns))));
+  Expr raised = signedWordAt(columns, place) << (constant(by) - lowestBitOf(place));
+  return cast<float>(reinterpret<int32_t>(raised & constant(~0u << by)));
 }
 
 Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
