@@ -11,6 +11,7 @@
 
 #include "codegen/tile/Operands.h"
 #include "codegen/tile/Products.h"
+#include "codegen/tile/Together.h"
 
 #include <algorithm>
 #include <set>
@@ -241,6 +242,13 @@ void Divider::sumParts(const Factors &f, int64_t split, Stage stage, Variant &va
   variant.stages.push_back(std::move(map));
 }
 
+/// Of few rows: how many blocks share a tile's depth is known, so that one of them can know that all are at work; and what they
+/// leave for it, `each` sums a column, is not much.
+static bool knowsBlocks(const Factors &f, int64_t each) {
+  constexpr int64_t most = 1 << 23;
+  return Axis{f.columns}.extent().constant().value_or(most) * each < most && Axis{f.matrices}.extent().constant() == 1;
+}
+
 void Divider::dots(const Factors &f, int most, Variant &variant) {
   const Fusion *fused = fusion ? &*fusion : nullptr;
   Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
@@ -271,18 +279,19 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   }
   places.reduction = launched;
   places.forget();
-  if (!fused || stage.split > 1) {
+  std::optional<Together> joined;
+  if (!fused && products.size() == 1 && knowsBlocks(f, int64_t(most) * stage.split))
+    joined = storesTogether(graph, p, places, f, stage.slice);
+  if (fused) {
+    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
+  } else if (joined) {
+    stage.stores = joined->stores, stage.together = int(joined->columns);
+  } else {
     std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
-    if (fused)
-      dims.push_back({"part", ir::Size(int64_t(stage.w.size()))});
     for (const Dim &dim : f.all())
       dims.push_back(dim);
-    stage.sums = scratch(Storage::F32, dims);
+    stage.sums = sums[f.node] = scratch(Storage::F32, dims);
   }
-  if (fused)
-    fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
-  else
-    sums[f.node] = stage.sums;
   variant.stages.push_back(std::move(stage));
 }
 
@@ -420,11 +429,6 @@ void Divider::results(bool all, Variant &variant) {
   }
 }
 
-/// Of few rows: how many blocks share a tile's depth is known, so that the last one of them can know that it is.
-static bool knowsBlocks(const Factors &f) {
-  return Axis{f.columns}.extent().constant() && Axis{f.matrices}.extent().constant() == 1;
-}
-
 bool Divider::variant(const std::string &name, int few, bool all, int capability) {
   size_t before = p.buffers.size();
   Variant made{name, few, Axis{products[0].rows}.extent(), {}, capability, {}, {}};
@@ -433,7 +437,8 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
   std::optional<Fusion> kept = fusion;
   std::vector<Factors> own = products;
   try {
-    if (few && numbers.split > 1 && fusion && !knowsBlocks(products[0])) { // parts of the depth come together in a map
+    if (few && numbers.split > 1 && fusion &&
+        !knowsBlocks(products[0], int64_t(few) * numbers.split)) { // parts of the depth come together in a map
       fusion.reset();
       products = {factorsOf(graph, products[0].node)};
     }
@@ -446,7 +451,7 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
       else
         product(f, all, made);
     }
-    if (!fusion)
+    if (!fusion && (!few || made.stages.back().stores.empty()))
       results(all, made);
     fusion = kept, products = own;
   } catch (const Refusal &) {

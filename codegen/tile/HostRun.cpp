@@ -74,12 +74,12 @@ private:
             }
             if (s.sums >= 0 && s.stores.empty())
               memory(s.sums)[line + c] = float(made[0]);
-            if (s.split > 1 && !s.stores.empty()) { // each part's sum, until the last one has them all
+            if ((s.split > 1 || s.together) && !s.stores.empty()) { // each part's sum, until the last one has them all
               std::vector<double> &all = whole[{m, r, c}];
               all.resize(made.size());
               for (size_t part = 0; part < made.size(); ++part)
                 made[part] = all[part] = double(float(all[part] + made[part]));
-              if (split + 1 < s.split)
+              if (split + 1 < s.split || s.together)
                 continue;
             }
             stand(r, c, m, 0);
@@ -88,6 +88,17 @@ private:
               store(one);
           }
         }
+    for (int64_t r = 0; s.together && r < rows; ++r) {
+      sumsOfRow.clear();
+      for (int64_t c = 0; c < columns; ++c)
+        sumsOfRow.push_back(whole[{0, r, c}][0]);
+      for (int64_t c = 0; c < columns; ++c) {
+        stand(r, c, 0, 0);
+        for (const Store &one : s.stores)
+          if (c >= size(one.from) && c < size(*one.to))
+            store(one);
+      }
+    }
   }
 
   /// A tile of an operand: `count` rows or columns by the cut's depth, as its copies leave it.

@@ -207,7 +207,7 @@ double HostValues::compute(const Value &v) {
   case Value::Form::Load:
     return load(int(v.integer), v.operands);
   case Value::Form::Sum:
-    return sums[size_t(v.integer)];
+    return v.operands.empty() ? sums[size_t(v.integer)] : sumsOfRow[size_t(get(v.operands[0]))];
   case Value::Form::Statistic:
     return statistics[size_t(v.integer)];
   default:

@@ -24,6 +24,7 @@ public:
   HostValues(const Program &program, const std::map<std::string, int64_t> &lengths, std::vector<HostBuffer> given);
 
   std::vector<double> sums;       ///< of products, where the stage stands
+  std::vector<double> sumsOfRow;  ///< of its columns, where results read several
   std::vector<double> statistics; ///< of the row
   int64_t size(const ir::Size &of) const;
   void stand(int64_t row, int64_t column, int64_t matrix, int64_t depth);

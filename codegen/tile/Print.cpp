@@ -83,7 +83,7 @@ private:
     case Value::Form::Length:
       return "(" + v.size.str() + ")";
     case Value::Form::Sum:
-      return "sum" + std::to_string(v.integer);
+      return "sum" + (v.operands.empty() ? std::to_string(v.integer) : " at " + name(v.operands[0]));
     case Value::Form::Statistic:
       return "statistic" + std::to_string(v.integer);
     default:
@@ -164,11 +164,11 @@ private:
     }
     put(a.rowStores);
   }
-  void put(const std::vector<Store> &stores) {
+  void put(const std::vector<Store> &stores, bool ofColumns = false) {
     for (const Store &store : stores) {
       out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value);
       if (store.to)
-        out << " for rows from " << store.from.str() << " to " << store.to->str();
+        out << (ofColumns ? " for columns from " : " for rows from ") << store.from.str() << " to " << store.to->str();
       out << "\n";
     }
   }
@@ -192,6 +192,8 @@ private:
     if (s.form == Stage::Form::Dots)
       out << "\n      up to " << s.most << " rows, " << s.slice << " columns a block, depth in " << s.split
           << " parts, " << s.ahead << " steps ahead";
+    if (s.together)
+      out << ", sums of " << s.together << " columns together";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {
@@ -223,7 +225,7 @@ private:
     for (const Operand &w : s.w)
       out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << boxes(w)
           << "\n";
-    put(s.stores);
+    put(s.stores, s.form == Stage::Form::Dots);
     if (s.form == Stage::Form::Dots && s.sums >= 0)
       out << "      store b" << s.sums << " = sums\n";
   }

@@ -21,7 +21,7 @@ struct Value {
     Length,     ///< `size`
     Table,      ///< `numbers` at operand 0
     Load,       ///< of buffer `integer` at the operands, one for each of its dimensions; stored narrow, it is widened
-    Sum,        ///< of the product, of its part `integer`
+    Sum,        ///< of the product, of its part `integer`; with an operand that of the same row at another column
     Statistic,  ///< of the row: number `integer` of the stage's
     Apply,      ///< `op` of the operands; Narrow rounds to bf16 and stays a float
   };
@@ -50,6 +50,7 @@ public:
   int table(std::vector<double> numbers, int index);
   int load(int buffer, Kind kind, std::vector<int> positions);
   int sum(int64_t part);
+  int sumAt(int column); ///< of the only part
   int statistic(int64_t which);
   int apply(Op op, Kind kind, std::vector<int> operands, Predicate predicate = Predicate::Lt);
   std::optional<int64_t> known(int value) const;
@@ -99,7 +100,7 @@ struct Operand {
   Tensor tensor{};         ///< of an asynchronous product
 };
 
-/// `from`, `to`: of a map, the rows for which there is such an element; all where there is no `to`.
+/// `from`, `to`: of a map the rows, of dots the columns for which there is such an element; all where there is no `to`.
 struct Store {
   int buffer = 0;
   std::vector<int> at;
@@ -185,13 +186,17 @@ struct Stage {
   Cut cut;
   std::vector<Store> stores{}; ///< for each row and column
   // Of dots; `split` of an asynchronous product, too, where it is that of its matrices:
-  int xValue = 0;                      ///< of a row at a depth
-  int most = 0, split = 1;             ///< rows; parts of the depth, which are blocks'
-  int slice = 0;                       ///< columns of a block, a part of a packed tile
+  int xValue = 0;          ///< of a row at a depth
+  int most = 0, split = 1; ///< rows; parts of the depth, which are blocks'
+  int slice = 0;           ///< columns of a block, a part of a packed tile
+  /// Columns, whole slices, whose sums its stores may read beside their own; 0: they read their own alone.
+  int together = 0;
+  /// Blocks that one of them needs the sums of, for what it stores.
+  int blocksThatMeet() const { return split * (together ? together / slice : 1); }
   std::vector<Statistic> statistics{}; ///< that xValue needs
   int ahead = 0;                       ///< steps of weights that are fetched before the launch before has ended
-  /// The buffer [split, part, matrices, rows, columns] of their sums. With stores, too: the last block of those that share a
-  /// tile's depth adds them up, in their order, and stores what becomes of them.
+  /// The buffer [split, matrices, rows, columns] of their sums, which a map adds up. Else one block of those that share a tile's
+  /// depth does that, in their order, and stores what becomes of them.
   int sums = -1;
   Reduction reduction = Reduction::Sum; ///< of a reduction
   Attend attend{};                      ///< of attention

@@ -146,6 +146,10 @@ SharedAttend sharedAttendOf(const Attend &attend) {
   return shared;
 }
 
+bool meets(const Stage &stage) {
+  return stage.form == Stage::Form::Dots && !stage.stores.empty() && stage.blocksThatMeet() > 1;
+}
+
 SharedDots sharedDotsOf(const Stage &stage) {
   constexpr int64_t bytesOfX = 32 << 10;
   SharedDots shared;
@@ -157,7 +161,10 @@ SharedDots sharedDotsOf(const Stage &stage) {
   floats += int64_t(stage.most) * stage.slice * int64_t(stage.w.size()) * (dotThreads / 32);
   shared.statistics = 4 * floats;
   floats += int64_t(stage.most) * int64_t(stage.statistics.size()) * (dotThreads / 32);
-  shared.bytes = 4 * floats;
+  shared.together = 4 * floats;
+  floats += int64_t(stage.most) * stage.together;
+  shared.ticket = 4 * floats;
+  shared.bytes = 4 * (floats + (meets(stage) ? 1 : 0));
   return shared;
 }
 

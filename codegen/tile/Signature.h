@@ -51,11 +51,14 @@ struct SharedAttend {
 };
 SharedAttend sharedAttendOf(const Attend &attend);
 
-/// Of dots: numbers of x that a row has in shared memory at a time; behind them the warps' sums and parts of statistics.
+/// Of dots: numbers of x that a row has in shared memory at a time; behind them the warps' sums, parts of statistics, whole sums
+/// of columns that are stored together, and the block's ticket.
 struct SharedDots {
-  int64_t depth, sums, statistics, bytes;
+  int64_t depth, sums, statistics, together, ticket, bytes;
 };
 SharedDots sharedDotsOf(const Stage &stage);
+/// Whether blocks of dots leave sums for one of them.
+bool meets(const Stage &stage);
 
 /// What a launch reads by copies of whole boxes: a product's factors, or an attention's keys and values.
 size_t tensorsOf(const Stage &stage);

@@ -48,6 +48,9 @@ int Values::sum(int64_t part) {
   return add({Value::Form::Sum, Kind::Real, Op::Const, {}, {}, part});
 }
 
+int Values::sumAt(int column) {
+  return add({Value::Form::Sum, Kind::Real, Op::Const, {}, {column}});
+}
 int Values::statistic(int64_t which) {
   return add({Value::Form::Statistic, Kind::Real, Op::Const, {}, {}, which});
 }
@@ -86,6 +89,11 @@ int Values::apply(Op op, Kind kind, std::vector<int> operands, Predicate predica
       return operands[1];
     if (op == Op::Mod && b == 1)
       return number(0);
+    // x / n * n + x % n: what divides a position and puts it together again.
+    const Value &first = all[operands[0]], &second = all[operands[1]];
+    if (op == Op::Add && first.op == Op::Mul && second.op == Op::Mod && all[first.operands[0]].op == Op::FloorDiv &&
+        all[first.operands[0]].operands == second.operands && first.operands[1] == second.operands[1])
+      return second.operands[0];
   }
   return add({Value::Form::Apply, kind, op, predicate, std::move(operands)});
 }

@@ -35,6 +35,7 @@ private:
   std::optional<std::string> wrong;
   std::set<int> written;
   size_t statistics = 0; ///< that the stage has by now
+  bool together = false; ///< its stores may read other columns' sums
 
   void fail(const std::string &what) {
     if (!wrong)
@@ -64,6 +65,8 @@ private:
       reads(operand);
     if (v.form == Value::Form::Statistic && size_t(v.integer) >= statistics)
       fail("a statistic is read before it is made");
+    if (v.form == Value::Form::Sum && !v.operands.empty() && !together)
+      fail("a sum of another column is read where it is not known");
     if (v.form == Value::Form::Load)
       readsBuffer(int(v.integer));
   }
@@ -185,16 +188,23 @@ private:
         fail("dots whose columns are no part of a packed tile");
       if (s.sums >= 0)
         written.insert(s.sums);
-      if ((s.sums < 0 && s.stores.empty()) || (s.sums >= 0 && !s.stores.empty() && s.split == 1) ||
-          (s.split > 1 && s.sums < 0))
-        fail("dots whose sums go nowhere, or before they are whole");
+      if ((s.sums < 0) == s.stores.empty())
+        fail("dots whose sums go nowhere, or to two places");
+      if (s.together && (s.together % s.slice || s.stores.empty() || s.w.size() > 1 ||
+                         s.columns.extent().constant().value_or(1) % s.together))
+        fail("sums together that are not those of whole blocks");
+      if (s.blocksThatMeet() > 1 && s.sums < 0 &&
+          !(s.columns.extent().constant() && s.matrices.extent().constant() == 1))
+        fail("parts of the depth whose blocks are not known");
     }
     if (s.form == Stage::Form::Attend)
       attend(s.attend);
     for (const Store &store : s.stores)
-      if (store.to && s.form != Stage::Form::Map)
+      if (store.to && s.form != Stage::Form::Map && !s.together)
         fail("only a map has rows of several results");
+    together = s.together > 0;
     stores(s.stores);
+    together = false;
   }
 };
 } // namespace

@@ -10,6 +10,7 @@
 // A warp needs no other warp's scores, so there is one barrier for each tile (two where threads compute it). Keys beyond the
 // last are zeros whose scores count nothing; rows beyond the last are computed from the last and not stored.
 #include "codegen/tile/ptx/AttendIr.h"
+#include "codegen/tile/ptx/PtxModule.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -200,6 +201,7 @@ private:
     llvm::Value *first = add(row0, warpRow);
     prepare(first, add(first, ownRows - 1));
     a.copies() ? overCopies(begin) : overComputed(begin);
+    assembly(endHere, "~{memory}", b.getVoidTy(), {});
     finish();
   }
   void overCopies(llvm::Value *begin) {

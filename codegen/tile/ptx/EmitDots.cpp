@@ -4,10 +4,10 @@
 //   statistics of rows (a norm's), from x of all of the depth
 //   for depths that shared memory holds:  all threads leave x of them in shared memory, as floats
 //     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
-//   lanes with the same columns add up by shuffles, warps through shared memory
+//   lanes with the same columns add up by shuffles, warps through shared memory, blocks with the same columns in one of them
 //
 // What is read is each weight once, in whole lines: lanes side by side read what is stored side by side.
-#include "codegen/tile/ptx/KernelIr.h"
+#include "codegen/tile/ptx/MeetIr.h"
 #include "codegen/tile/ptx/PtxModule.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -19,13 +19,12 @@ namespace quern::codegen::tile {
 namespace {
 constexpr int warps = dotThreads / 32;
 
-class DotsIr : public KernelIr {
+class DotsIr : public MeetIr {
 public:
   DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
-      : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
+      : MeetIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
         super(support::superBlocksOf(weight.storage)), floats(support::floatCodesOf(weight.storage)),
-        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)), slice(stage.slice),
-        memory(sharedDotsOf(stage)) {
+        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
     columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
     depths = bits ? support::stepOf(weight.storage) : 1;
   }
@@ -34,12 +33,10 @@ private:
   const Buffer &weight;
   const support::SuperBlocks *super;
   const support::FloatCodes *floats;
-  int bits, tile, slice;
-  SharedDots memory;
+  int bits, tile;
   int columns, depths;                   ///< that a lane's 16 bytes hold; of floats of one byte eight times four
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
 
-  size_t parts() const { return s.w.size(); }
   llvm::Value *&sum(std::vector<llvm::Value *> &acc, size_t part, int row, int column) {
     return acc[(part * size_t(s.most) + size_t(row)) * size_t(columns) + size_t(column)];
   }
@@ -246,7 +243,8 @@ private:
   llvm::Value *xAt(int row, llvm::Value *inChunk) { return b.CreateLoad(b.getFloatTy(), xPlace(number(row), inChunk)); }
 
   void body() override {
-    llvm::Value *depth = sizeOf(s.depth), *rows = sizeOf(s.rows.extent()), *allColumns = sizeOf(s.columns.extent());
+    llvm::Value *depth = sizeOf(s.depth);
+    rows = sizeOf(s.rows.extent()), allColumns = sizeOf(s.columns.extent());
     // Parts are whole groups of codes.
     llvm::Value *part = mul(divide(add(divide(add(depth, 31), 32), s.split - 1), s.split), 32);
     llvm::Value *from = b.CreateMul(group[1], part), *to = least(add(from, part), depth);
@@ -267,12 +265,13 @@ private:
     }
     llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
     fetchAhead(from, to, first, column);
-    makeStatistics(rows);
+    takeTicket();
+    makeStatistics();
     std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
     loop(from, to, number(memory.depth), acc, [&](llvm::Value *k0) {
       llvm::Value *count = least(b.CreateSub(to, k0), number(memory.depth));
       barrier();
-      fill(k0, count, rows, depth);
+      fill(k0, count, depth);
       barrier();
       loop(
           first, count, number(warps * stepsOfWarp() * depths), acc,
@@ -282,6 +281,7 @@ private:
           },
           s.most == 1 ? std::max(1, 8 / int(parts())) : 1); // of one row, so that several loads are on their way
     });
+    assembly(endHere, "~{memory}", b.getVoidTy(), {});
     // Lanes that hold the same columns.
     for (int apart = lanesAcross(); apart < 32; apart *= 2)
       for (llvm::Value *&one : acc)
@@ -297,96 +297,21 @@ private:
           for (int c = 0; c < columns; ++c)
             b.CreateStore(sum(acc, part, r, c), place(warp, part, number(r), add(across, c)));
     });
-    barrier();
-    eachElement(rows, allColumns, [&](llvm::Value *row, llvm::Value *inTile, llvm::Value *own, llvm::Value *inside) {
-      sums.clear();
+    finish([&](llvm::Value *row, llvm::Value *inSlice) {
+      std::vector<llvm::Value *> made;
       for (size_t part = 0; part < parts(); ++part)
-        sums.push_back(
-            added(warps, [&](llvm::Value *w) { return b.CreateLoad(b.getFloatTy(), place(w, part, row, inTile)); }));
-      if (s.sums >= 0)
-        return when(inside, [&] {
-          for (size_t part = 0; part < parts(); ++part)
-            b.CreateStore(sums[part], sumAt(group[1], part, row, own, rows, allColumns));
-        });
-      stand(least(row, add(rows, -1)), least(own, add(allColumns, -1)), group[2], number(0));
-      for (const Store &one : s.stores)
-        store(one, inside);
-    });
-    if (s.sums >= 0 && !s.stores.empty())
-      joinParts(rows, allColumns);
-  }
-
-  /// Of the block's tile: its row and column, where the latter is in the slice, and whether there is such an element.
-  void eachElement(
-      llvm::Value *rows, llvm::Value *allColumns,
-      const std::function<void(llvm::Value *row, llvm::Value *inTile, llvm::Value *own, llvm::Value *inside)> &use) {
-    std::vector<llvm::Value *> none;
-    loop(thread, number(s.most * slice), number(dotThreads), none, [&](llvm::Value *i) {
-      llvm::Value *row = divide(i, slice), *inTile = rest(i, slice), *own = add(mul(group[0], slice), inTile);
-      use(row, inTile, own, b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns)));
+        made.push_back(
+            added(warps, [&](int w) { return b.CreateLoad(b.getFloatTy(), place(number(w), part, row, inSlice)); }));
+      return made;
     });
   }
-  /// In order.
-  llvm::Value *added(int count, const std::function<llvm::Value *(llvm::Value *number)> &one) {
-    llvm::Value *sum = ConstantFP::get(b.getFloatTy(), 0);
-    for (int i = 0; i < count; ++i)
-      sum = b.CreateFAdd(sum, one(number(i)));
-    return sum;
-  }
-
-  /// The last of the blocks that share this tile's depth adds up what all of them left, in the order of the depth. The ticket
-  /// begins anew by itself.
-  void joinParts(llvm::Value *rows, llvm::Value *allColumns) {
-    auto count = uint64_t((s.columns.extent().constant().value() + slice - 1) / slice);
-    auto *type = ArrayType::get(b.getInt32Ty(), count);
-    auto *tickets =
-        new GlobalVariable(module, type, false, GlobalValue::InternalLinkage, ConstantAggregateZero::get(type),
-                           function->getName() + "_tickets", nullptr, GlobalValue::NotThreadLocal, 1);
-    auto everybodySees = [&] { call(Intrinsic::nvvm_membar_gl, {}); };
-    llvm::Value *isLast = shared(number(memory.sums)); // whose numbers have been read
-    everybodySees();
-    barrier();
-    when(b.CreateICmpEQ(thread, number(0)), [&] {
-      llvm::Value *ticket = assembly("atom.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", b.getInt32Ty(),
-                                     {b.CreateGEP(b.getInt32Ty(), tickets, group[0]), number(s.split - 1)});
-      b.CreateStore(b.CreateZExt(b.CreateICmpEQ(ticket, number(s.split - 1)), b.getInt32Ty()), isLast);
-    });
-    barrier();
-    when(b.CreateICmpNE(b.CreateLoad(b.getInt32Ty(), isLast), number(0)), [&] {
-      everybodySees();
-      eachElement(rows, allColumns, [&](llvm::Value *row, llvm::Value *, llvm::Value *own, llvm::Value *inside) {
-        row = least(row, add(rows, -1)), own = least(own, add(allColumns, -1));
-        sums.clear();
-        for (size_t part = 0; part < parts(); ++part)
-          sums.push_back(added(s.split, [&](llvm::Value *split) { // past the first cache, which sees no other's stores
-            return b.CreateLoad(b.getFloatTy(), sumAt(split, part, row, own, rows, allColumns), /*isVolatile=*/true);
-          }));
-        stand(row, own, group[2], number(0));
-        for (const Store &one : s.stores)
-          store(one, inside);
-      });
-    });
-  }
-
-  llvm::Value *sumAt(llvm::Value *split, size_t part, llvm::Value *row, llvm::Value *own, llvm::Value *rows,
-                     llvm::Value *allColumns) {
-    auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
-    llvm::Value *pitch = b.CreateAnd(add(allColumns, 7), number(-8)), *matrices = sizeOf(s.matrices.extent());
-    llvm::Value *line = wide(add(mul(split, int64_t(parts())), int64_t(part)));
-    line = b.CreateAdd(b.CreateMul(line, wide(matrices)), wide(group[2]));
-    line = b.CreateAdd(b.CreateMul(line, wide(rows)), wide(row));
-    llvm::Value *offset = b.CreateAdd(b.CreateMul(line, wide(pitch)), wide(own));
-    return b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset);
-  }
-
-  llvm::Value *ownRow(int row, llvm::Value *rows) { return least(number(row), add(rows, -1)); }
 
   llvm::Value *partOfStatistic(size_t which, int row, llvm::Value *w) {
     return shared(add(mul(add(w, (int64_t(which) * s.most + row) * warps), 4), memory.statistics));
   }
 
   /// Threads go along each row side by side, and leave a number of each warp in shared memory.
-  void makeStatistics(llvm::Value *rows) {
+  void makeStatistics() {
     for (size_t i = 0; i < s.statistics.size(); ++i) {
       const Statistic &one = s.statistics[i];
       for (int r = 0; r < s.most; ++r) {
@@ -395,7 +320,7 @@ private:
         loop(
             thread, sizeOf(one.extent), number(dotThreads), made,
             [&](llvm::Value *at) {
-              stand(ownRow(r, rows), at, group[2], number(0));
+              stand(ownRow(number(r)), at, group[2], number(0));
               made[0] = combined(one.reduction, made[0], get(one.value));
             },
             s.most == 1 ? 8 : 1);
@@ -422,14 +347,14 @@ private:
   }
 
   /// x from k0 on; 0 beyond the depth, as a step of codes may be longer, and of rows that are not there.
-  void fill(llvm::Value *k0, llvm::Value *count, llvm::Value *rows, llvm::Value *depth) {
+  void fill(llvm::Value *k0, llvm::Value *count, llvm::Value *depth) {
     llvm::Value *padded = b.CreateAnd(add(count, 7), number(-8));
     std::vector<llvm::Value *> none;
     for (int r = 0; r < s.most; ++r) {
       statistics = statisticsOf(r, s.statistics.size());
       loop(thread, padded, number(dotThreads), none, [&](llvm::Value *i) {
         llvm::Value *k = add(k0, i);
-        stand(ownRow(r, rows), number(0), group[2], least(k, add(depth, -1)));
+        stand(ownRow(number(r)), number(0), group[2], least(k, add(depth, -1)));
         llvm::Value *x = get(s.xValue);
         x = b.CreateSelect(b.CreateAnd(b.CreateICmpSLT(k, depth), b.CreateICmpSLT(number(r), rows)), x,
                            ConstantFP::get(b.getFloatTy(), 0));

@@ -48,7 +48,7 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
   }
   for (const Value &v : p.values.all) {
     uint8_t bits = v.form == Value::Form::Coordinate  ? uint8_t(1 << v.integer)
-                   : v.form == Value::Form::Sum       ? 16
+                   : v.form == Value::Form::Sum       ? (v.operands.empty() ? 16 : 16 | 1 << int(Coordinate::Row))
                    : v.form == Value::Form::Statistic ? 32
                                                       : 0;
     for (int operand : v.operands)
@@ -191,6 +191,18 @@ llvm::Value *KernelIr::get(int value) {
   return made;
 }
 
+void KernelIr::ask(int value) {
+  if (!(depends[size_t(value)] & 16))
+    get(value);
+  else
+    for (int operand : p.values[value].operands)
+      ask(operand);
+}
+
+llvm::Value *KernelIr::sumAt(llvm::Value *, llvm::Value *) {
+  throw std::logic_error("no launch but dots has sums of other columns");
+}
+
 llvm::Value *KernelIr::widened(llvm::Value *bits) {
   return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, b.getInt32Ty()), 16), b.getFloatTy());
 }
@@ -210,7 +222,7 @@ llvm::Value *KernelIr::compute(const Value &v) {
   case Value::Form::Length:
     return sizeOf(v.size);
   case Value::Form::Sum:
-    return sums.at(size_t(v.integer));
+    return v.operands.empty() ? sums.at(size_t(v.integer)) : sumAt(at[0], get(v.operands[0]));
   case Value::Form::Statistic:
     return statistics.at(size_t(v.integer));
   case Value::Form::Load:

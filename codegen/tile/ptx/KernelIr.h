@@ -32,6 +32,8 @@ protected:
   llvm::Value *group[3] = {}; ///< this block's place in the grid
 
   virtual void body() = 0;
+  /// The sum of the row where it stands, at another column.
+  virtual llvm::Value *sumAt(llvm::Value *row, llvm::Value *column);
 
   // ---- small things; integers have 32 bits
   llvm::Value *number(int64_t value) { return b.getInt32(uint32_t(value)); }
@@ -64,6 +66,8 @@ protected:
   /// Where the kernel stands from now on; null: nowhere.
   void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
   llvm::Value *get(int value);
+  /// All that the value loads and that does not wait for sums: on its way while these are.
+  void ask(int value);
   std::vector<llvm::Value *> sums;       ///< of the parts
   std::vector<llvm::Value *> statistics; ///< of the row where it stands
   /// Of two numbers that are reduced; and what a sum begins with.

@@ -21,6 +21,9 @@ std::string kernelName(const Program &program, size_t variant, size_t stage);
 /// A comment where a kernel first needs what the launch before wrote; runtime/device/cuda puts the wait there. Without it that
 /// is a kernel's first instruction.
 constexpr const char *waitHere = "// quern: wait";
+/// And where the next launch may begin; without it that is where it waited. A kernel that reads for long says it when it has read:
+/// what began before would take room from blocks that are yet to come, and its reads their pace.
+constexpr const char *endHere = "// quern: end";
 
 struct PtxModule {
   std::string ptx, llvm; ///< `llvm`: before it is optimised

@@ -42,16 +42,22 @@ std::string withWaits(std::string ptx) {
   replace(".version", ".version 7.8");
   replace(".target", ".target sm_90");
   // In this order: else those after the next would begin, too, and take room from the ones at work.
-  const std::string waits = "\n\tgriddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;", here = "// quern: wait";
+  const std::string wait = "\n\tgriddepcontrol.wait;", next = "\n\tgriddepcontrol.launch_dependents;";
+  const std::string waitHere = "// quern: wait", endHere = "// quern: end";
   for (size_t at = 0; (at = ptx.find(".entry", at)) != std::string::npos;) {
     at = ptx.find('{', at);
     if (at == std::string::npos)
       break;
-    size_t place = ptx.find(here, at), next = ptx.find(".entry", at);
-    if (place < next)
-      ptx.replace(place, here.size(), waits);
+    size_t end = std::min(ptx.find(".entry", at), ptx.size());
+    size_t place = ptx.find(endHere, at);
+    bool says = place < end;
+    for (; place < end; place = ptx.find(endHere, place), end = std::min(ptx.find(".entry", at), ptx.size()))
+      ptx.replace(place, endHere.size(), next);
+    place = ptx.find(waitHere, at);
+    if (place < end)
+      ptx.replace(place, waitHere.size(), says ? wait : wait + next);
     else
-      ptx.insert(at + 1, waits);
+      ptx.insert(at + 1, says ? wait : wait + next);
   }
   return ptx;
 }

@@ -346,7 +346,7 @@ inline void countUp(Thread &t, const Instruction &at) {
   uint8_t *place = placeOf<Space::Global>(t, at.operands[1], sizeof(uint32_t));
   uint32_t was;
   std::memcpy(&was, place, sizeof was);
-  uint32_t becomes = was >= get<uint32_t>(t, at, 2) ? 0 : was + 1;
+  uint32_t becomes = was + get<uint32_t>(t, at, 2);
   std::memcpy(place, &becomes, sizeof becomes);
   put(t, at, was, 0);
 }

@@ -88,6 +88,8 @@ template <Space space> Step access(Words &w, bool loads) {
 Step accessOf(Words &w, bool loads) {
   w.take("weak");
   w.take("volatile");
+  if (w.take("relaxed"))
+    w.take("gpu");
   if (w.take("global")) {
     w.take("nc");
     return access<Space::Global>(w, loads);
@@ -193,7 +195,7 @@ Step find(Words &w) {
     return w.take("b32") ? permute : nullptr;
   if (w.take("prefetch.global.L2"))
     return prefetch;
-  if (w.take("atom.global.inc.u32"))
+  if (w.take("atom.global.add.u32"))
     return countUp;
   if (w.take("membar") || w.take("fence"))
     return w.text = "", Step(nothing);
