@@ -295,18 +295,6 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   variant.stages.push_back(std::move(stage));
 }
 
-static bool reducesReals(const Node &node, const Node &from) {
-  return node.kind() == Kind::Real && from.kind() == Kind::Real && node.reduction != Reduction::Any &&
-         node.reduction != Reduction::All;
-}
-
-static Axis reducedAxis(const Node &node, const Node &from) {
-  Axis axis;
-  for (const std::string &name : node.names)
-    axis.dims.push_back(from.dims[from.find(name)]);
-  return axis;
-}
-
 /// A number of a row that each block of few rows makes for itself, as a launch of its own would take longer; -1: it is no
 /// number of the product's rows.
 int Divider::statistic(int i, const Place &at, const Factors &f, Stage &stage, std::map<int, int> &made) {

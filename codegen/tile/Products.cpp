@@ -157,4 +157,16 @@ int64_t partsOfDepth(const Fusion &fusion, const Cut &cut) {
   return split;
 }
 
+bool reducesReals(const Node &node, const Node &from) {
+  return node.kind() == Kind::Real && from.kind() == Kind::Real && node.reduction != Reduction::Any &&
+         node.reduction != Reduction::All;
+}
+
+Axis reducedAxis(const Node &node, const Node &from) {
+  Axis axis;
+  for (const std::string &name : node.names)
+    axis.dims.push_back(from.dims[from.find(name)]);
+  return axis;
+}
+
 } // namespace quern::codegen::tile

@@ -29,5 +29,9 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
 /// their depth.
 int64_t partsOfDepth(const Fusion &fusion, const Cut &cut);
 
+/// Whether a reduction is one that tile programs make, and along what.
+bool reducesReals(const Node &node, const Node &from);
+Axis reducedAxis(const Node &node, const Node &from);
+
 } // namespace quern::codegen::tile
 #endif

@@ -120,7 +120,8 @@ std::optional<Together> storesTogether(const KernelGraph &graph, Program &p, Pla
   if (before != *all)
     return std::nullopt;
   constexpr int64_t most = 512; // columns: a block has so many sums in shared memory
-  for (made.columns = slice; made.columns <= most && *all % made.columns == 0; made.columns *= 2)
+  for (made.columns = slice; made.columns <= most && (made.columns == slice || *all % made.columns == 0);
+       made.columns *= 2)
     if (std::all_of(made.stores.begin(), made.stores.end(),
                     [&](const Store &store) { return staysWithin(v, store, made.columns); }))
       return made;

@@ -191,7 +191,7 @@ private:
       if ((s.sums < 0) == s.stores.empty())
         fail("dots whose sums go nowhere, or to two places");
       if (s.together && (s.together % s.slice || s.stores.empty() || s.w.size() > 1 ||
-                         s.columns.extent().constant().value_or(1) % s.together))
+                         (s.together > s.slice && s.columns.extent().constant().value_or(1) % s.together)))
         fail("sums together that are not those of whole blocks");
       if (s.blocksThatMeet() > 1 && s.sums < 0 &&
           !(s.columns.extent().constant() && s.matrices.extent().constant() == 1))

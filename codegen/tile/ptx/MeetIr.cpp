@@ -75,10 +75,12 @@ void MeetIr::put() {
       for (const Store &one : s.stores)
         store(one, isThere);
     });
-  if (meets(s))
+  if (meets(s)) {
+    barrier(); // what the block itself left is there: nobody waits for a thread that waits
     each(s.together, firstOfGroup(), [&](llvm::Value *row, llvm::Value *in, llvm::Value *column, llvm::Value *) {
       b.CreateStore(collected(row, column)[0], togetherAt(row, in));
     });
+  }
   barrier();
   each(s.together, firstOfGroup(), [&](llvm::Value *row, llvm::Value *, llvm::Value *column, llvm::Value *isThere) {
     stand(row, column, group[2], number(0));

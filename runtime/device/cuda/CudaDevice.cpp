@@ -2,6 +2,7 @@
 // device's own context (the "primary" one) is used, as whoever else computes in this process does.
 #include "runtime/Error.h"
 #include "runtime/device/HalideInterface.h"
+#include "runtime/device/cuda/EarlyLaunch.h"
 #include "runtime/device/cuda/LaunchList.h"
 #include "runtime/device/cuda/TensorProbe.h"
 
@@ -25,42 +26,9 @@ constexpr int oldestMajor = 7, oldestMinor = 0;
 struct Built {
   Module module;
   std::map<std::string, Function, std::less<>> kernels;
-  bool waits; ///< its kernels wait for those before them by themselves
+  bool waits = false;                       ///< its kernels wait for those before them by themselves
+  std::set<std::string, std::less<>> eager; ///< and these say where
 };
-
-/// Makes every kernel of a module wait for all that was launched before it, in its first instruction or where it says that it
-/// needs that (codegen/tile/ptx/PtxModule.h), and let the next be launched meanwhile: then launching overlaps with computing.
-/// Instructions of capability 9.0.
-std::string withWaits(std::string ptx) {
-  if (ptx.find("griddepcontrol.wait") != std::string::npos)
-    return ptx; // its producer knows better
-  bool isNewer = ptx.find(".target sm_90") != std::string::npos;
-  auto replace = [&](const char *directive, const char *line) {
-    if (size_t at = ptx.find(directive); at != std::string::npos && !isNewer)
-      ptx.replace(at, ptx.find('\n', at) - at, line);
-  };
-  replace(".version", ".version 7.8");
-  replace(".target", ".target sm_90");
-  // In this order: else those after the next would begin, too, and take room from the ones at work.
-  const std::string wait = "\n\tgriddepcontrol.wait;", next = "\n\tgriddepcontrol.launch_dependents;";
-  const std::string waitHere = "// quern: wait", endHere = "// quern: end";
-  for (size_t at = 0; (at = ptx.find(".entry", at)) != std::string::npos;) {
-    at = ptx.find('{', at);
-    if (at == std::string::npos)
-      break;
-    size_t end = std::min(ptx.find(".entry", at), ptx.size());
-    size_t place = ptx.find(endHere, at);
-    bool says = place < end;
-    for (; place < end; place = ptx.find(endHere, place), end = std::min(ptx.find(".entry", at), ptx.size()))
-      ptx.replace(place, endHere.size(), next);
-    place = ptx.find(waitHere, at);
-    if (place < end)
-      ptx.replace(place, waitHere.size(), says ? wait : wait + next);
-    else
-      ptx.insert(at + 1, says ? wait : wait + next);
-  }
-  return ptx;
-}
 
 class CudaDevice : public GpuDevice {
 public:
@@ -84,16 +52,17 @@ public:
   void *build(const char *text, size_t bytes) override {
     std::string ptx(text, strnlen(text, bytes)); // the driver wants a zero behind it
     needsCapability(ptx);
-    if (dependent)
-      ptx = withWaits(ptx);
+    auto built = std::make_unique<Built>();
+    if (early) {
+      WaitingPtx waiting = withWaits(std::move(ptx));
+      ptx = std::move(waiting.ptx), built->eager = std::move(waiting.eager), built->waits = true;
+    }
     char log[2000] = "";
     int names[] = {errorLog, errorLogBytes};
     void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
-    auto built = std::make_unique<Built>();
     if (int status = api.ModuleLoadDataEx(&built->module, ptx.c_str(), 2, names, values))
       throw MachineError(*log ? "the CUDA driver cannot compile a kernel: " + std::string(log)
                               : "the CUDA driver failed while loading a kernel: " + said(status));
-    built->waits = dependent;
     return built.release(); // stays as long as the program
   }
 
@@ -185,7 +154,7 @@ protected:
         bytes[i] = sizeof(TensorMap);
       }
     }
-    list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, known.waits);
+    list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, {known.waits, known.eager.count(name) > 0});
   }
 
 private:
@@ -244,7 +213,7 @@ private:
   Event hasFetched = nullptr;
   LaunchList list;
   int capability = 0;             // 90 for 9.0
-  bool dependent = false;         // kernels are launched before those before them have ended
+  bool early = false;             // kernels are launched before those before them have ended
   std::vector<Address> addresses; // of the launch that is being begun
   std::vector<const void *> values;
   std::vector<size_t> bytes;
@@ -299,11 +268,11 @@ private:
         continue;
       device = candidate;
       title = "CUDA GPU " + std::string(text);
-      const char *asked = std::getenv("QUERN_CUDA_DEPENDENT");
+      const char *asked = std::getenv("QUERN_CUDA_DEPENDENT"); // 0: to compare
       capability = 10 * major + minor;
       if (const char *most = std::getenv("QUERN_CUDA_CAPABILITY")) // to measure kernels for older cards on this one
         capability = std::min(capability, std::atoi(most));
-      dependent = asked && *asked == '1' && major >= 9 && api.GraphAddDependencies;
+      early = !(asked && *asked == '0') && capability >= 90 && api.GraphAddDependencies;
       return;
     }
     if (known.empty())

@@ -30,10 +30,10 @@ void LaunchList::drop(Graph &graph) {
 }
 
 void LaunchList::launch(Function kernel, const GpuDevice::Grid &grid, const std::vector<const void *> &values,
-                        const std::vector<size_t> &bytes, bool waits) {
+                        const std::vector<size_t> &bytes, Early early) {
   Entry &entry = now.emplace_back();
   entry.kernel = kernel;
-  entry.waits = waits;
+  entry.early = early;
   entry.shared = unsigned(grid.shared);
   for (int d = 0; d < 3; ++d) {
     entry.groups[d] = unsigned(grid.groups[d]);
@@ -87,8 +87,10 @@ int LaunchList::make(Graph &graph, Context context) {
     return status;
   for (Entry &entry : graph.entries) {
     Node node = nullptr, *before = graph.nodes.empty() ? nullptr : &graph.nodes.back();
-    // A kernel that waits itself may begin while the one before it, which lets it, is still at work.
-    bool early = before && entry.waits && graph.entries[graph.nodes.size() - 1].waits;
+    // A kernel that waits itself may begin while the one before it, which lets it, is still at work. Where neither is made for
+    // that (products of many rows, and what is written for them), it took time on an H100.
+    const Early none, &last = before ? graph.entries[graph.nodes.size() - 1].early : none;
+    bool early = entry.early.waits && last.waits && (entry.early.eager || last.eager);
     size_t after = before && !early;
     int status;
     if (entry.kernel) {

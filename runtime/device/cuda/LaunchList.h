@@ -18,9 +18,14 @@ public:
   ~LaunchList();
   LaunchList(const LaunchList &) = delete;
 
-  /// `values[i]`: of an argument `bytes[i]`. `waits`: the kernel itself waits for the one before it, and lets the next begin.
+  /// Of a kernel (EarlyLaunch.h).
+  struct Early {
+    bool waits = false; ///< for the one before it, by itself, and lets the next begin
+    bool eager = false; ///< and says where
+  };
+  /// `values[i]`: of an argument `bytes[i]`.
   void launch(Function kernel, const GpuDevice::Grid &grid, const std::vector<const void *> &values,
-              const std::vector<size_t> &bytes, bool waits);
+              const std::vector<size_t> &bytes, Early early);
   bool empty() const { return now.empty(); }
   void copy(Address to, Address from, size_t bytes);
   /// Gives a driver's status. `graphs` counts what is launched as one.
@@ -29,7 +34,7 @@ public:
 private:
   struct Entry {
     Function kernel = nullptr; ///< null: a copy
-    bool waits = false;
+    Early early{};
     unsigned groups[3]{}, threads[3]{}, shared = 0;
     std::vector<uint64_t> values; ///< each argument in as many words as it needs; of a copy where to, where from, bytes
     std::vector<size_t> at;       ///< where each argument begins

@@ -128,6 +128,44 @@ TEST(Tile, Cuts) {
   check(g.finish("cuts"), rows, 4e-3);
 }
 
+/// Rotary queries beside keys: an element reads two sums of its head, which several blocks have.
+TEST(Tile, Together) {
+  auto rotated = [](Maker &g) {
+    Dim k = dim("K", 128), m = dim("M"), h = dim("H", 2), j = dim("J", 32);
+    int x = g.stored({m, k}), w = g.packed({dim("N", 96), k});
+    int cosine = g.argument(Storage::F32, {m, j}), sine = g.argument(Storage::F32, {m, j});
+    int sums = g.contract(g.widen(x), g.widen(w), {"K"});
+    int q = g.split(g.cut(sums, "N", 0, dim("Q", 64)), "Q", {h, j});
+    int low = g.cut(q, "J", 0, dim("L", 16)), high = g.cut(q, "J", 16, dim("U", 16));
+    int turned = g.concat({g.elementwise(Op::Neg, {high}), low}, {"U", "L"}, j);
+    g.yield(g.elementwise(Op::Add, {g.elementwise(Op::Mul, {q, cosine}), g.elementwise(Op::Mul, {turned, sine})}));
+    g.yield(g.narrow(g.cut(sums, "N", 64, dim("R", 32))));
+  };
+  Maker g;
+  rotated(g);
+  const KernelGraph &graph = g.finish("rotary");
+  check(graph, rows, 4e-3, 4);
+  for (int slice : {8, 16, 64})
+    for (int split : {1, 2}) {
+      SCOPED_TRACE(std::to_string(slice) + " columns, " + std::to_string(split) + " parts");
+      tile::Numbers numbers;
+      numbers.few = 1, numbers.slice = slice, numbers.split = split, numbers.groups = 0;
+      tile::Program program;
+      ASSERT_FALSE(tile::divide(graph, numbers, program));
+      const std::vector<tile::Stage> &stages = program.variants[0].stages;
+      ASSERT_EQ(stages.size(), 1u) << tile::text(program);
+      EXPECT_EQ(stages[0].together, std::max(32, slice));
+      EXPECT_EQ(stages[0].blocksThatMeet(), split * std::max(32, slice) / slice);
+      std::string ptx = tile::ptxOf(program).ptx;
+      tile::Faults faults(graph, program, 0, ptx, {{"M", 1}}, 1e-2);
+      EXPECT_TRUE(faults.isRight(ptx));
+      if (stages[0].blocksThatMeet() > 1) {
+        EXPECT_TRUE(faults.shows("], 1;", "], 2;")) << "no block has the last ticket";
+        EXPECT_TRUE(faults.shows("st.relaxed.gpu.global.b64", "// ")) << "blocks leave nothing";
+      }
+    }
+}
+
 TEST(Tile, Heads) {
   Maker g; // a matrix for each head, and the result's dimensions in another order
   int x = g.stored({dim("M"), dim("H", 3), dim("K", 32)}), w = g.packed({dim("H", 3), dim("N", 40), dim("K", 32)}, 16);

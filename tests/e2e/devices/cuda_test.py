@@ -41,15 +41,15 @@ class Steps(device_cases.Steps):
             self.assertEqual({name: count for name, count in more.items() if count}, {"graph_launches": 20, "fetched": 10, "fetched_bytes": 40}, (few, many))
 
     def test_launches_that_do_not_wait_for_the_end_of_the_one_before(self):
-        tokens, plain = self.asked(8, "--temp", 0)
-        same, early = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1")
+        tokens, plain = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="0")
+        same, early = self.asked(8, "--temp", 0)
         self.assertEqual(tokens, same)
         self.assertEqual(plain.get("early_nodes", 0), 0)
-        self.assertGreater(early["early_nodes"], 15)
+        self.assertEqual(early["early_nodes"], 13, "six of each layer, and the head: a map behind a map is not worth it")
         self.assertEqual(early["graph_nodes"], plain["graph_nodes"])
         self.assertGreater(early["kernels_that_fetch_ahead"], 5, "products of few rows ask for weights before they wait")
         self.assertEqual(plain.get("kernels_that_fetch_ahead", 0), 0)
-        _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="ampere")
+        _, old = self.asked(8, "--temp", 0, QUERN_FAKE_CUDA="ampere")
         self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
 
 
@@ -75,7 +75,7 @@ class Images(Case):
 
         tokens, tensors = asked()
         self.assertGreater(tensors, 10, "copies of boxes have tensor maps")
-        self.assertEqual(asked(QUERN_CUDA_DEPENDENT="1"), (tokens, tensors))
+        self.assertEqual(asked(QUERN_CUDA_DEPENDENT="0"), (tokens, tensors))
         for older in ({"QUERN_FAKE_CUDA": "ampere"}, {"QUERN_FAKE_CUDA": "cuda11"}, {"QUERN_CUDA_CAPABILITY": "80"}):
             self.assertEqual(asked(**older), (tokens, 0), older)
 
