@@ -172,7 +172,7 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
   part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 1}, {"slice", 64}, {"ahead", 8}});
   int64_t parts = std::max<int64_t>(1, known(anchor.facts, "parts"));
-  part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}});
+  part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}, {"some", 256}, {"exact", 0}});
   int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),
           rows = known(anchor.facts, "rows");
   auto halve = [&](const char *size, const char *warps, int64_t most) {

@@ -3,17 +3,12 @@
 #define QUERN_CODEGEN_TILE_DIVIDE_H
 
 #include "codegen/tile/attend/DivideAttention.h"
+#include "codegen/tile/products/DivideProducts.h"
 
 namespace quern::codegen::tile {
 
 /// The numbers of a plan.
-struct Numbers {
-  Cut cut;
-  int split = 1;                        ///< parts of the depth where there are few rows
-  int slice = 64;                       ///< columns of a block there
-  int few = 8;                          ///< up to so many rows weights are read once; 0: tensor cores always
-  int ahead = 8;                        ///< of these weights, steps that are fetched before the launch before has ended
-  int groups = 0, wide = 256, ring = 4; ///< of asynchronous products: warp groups (0: none), columns, stages
+struct Numbers : ProductNumbers {
   AttendNumbers attend{};
 };
 

@@ -65,6 +65,10 @@ bool isExact(const Program &p, int value) {
   return x.op == Op::Narrow || (x.op == Op::Neg && isExact(p, x.operands[0]));
 }
 
+bool isCode(const Program &p, int value) {
+  return p.values[value].form == Value::Form::Load && bitsOfCode(p.buffers[size_t(p.values[value].integer)].storage);
+}
+
 static bool storedInPairs(const Program &p, const Store &store, const Axis &columns) {
   const Buffer &buffer = p.buffers[size_t(store.buffer)];
   const Layout &layout = buffer.layout;
@@ -99,8 +103,10 @@ bool runsAcross(const Program &p, int value, Coordinate own) {
   auto look = [&](auto &&self, int from) -> void {
     const Value &x = p.values[from];
     if (x.form == Value::Form::Load && !x.operands.empty() && depends(p, from, own) &&
-        depends(p, from, Coordinate::Depth))
-      (depends(p, x.operands.back(), own) ? across : along) = true;
+        depends(p, from, Coordinate::Depth)) { // of what is packed, the columns of a tile are side by side
+      const bool packed = p.buffers[size_t(x.integer)].layout.packed;
+      (depends(p, *(x.operands.rbegin() + packed), own) ? across : along) = true;
+    }
     for (int operand : x.operands)
       self(self, operand);
   };

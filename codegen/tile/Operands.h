@@ -10,6 +10,8 @@ namespace quern::codegen::tile {
 bool depends(const Program &program, int value, Coordinate on);
 /// Whether a number is one of bf16.
 bool isExact(const Program &program, int value);
+/// Whether it is a code times its scale.
+bool isCode(const Program &program, int value);
 /// Which pieces of the factors are multiplied.
 struct Pairs {
   std::vector<int> x, w;

@@ -6,8 +6,8 @@
 #include "codegen/schedule/ChoosePlan.h"
 #include "codegen/tile/Divide.h"
 #include "codegen/tile/LaunchIr.h"
-#include "codegen/tile/Products.h"
 #include "codegen/tile/attend/DivideAttention.h"
+#include "codegen/tile/products/Products.h"
 #include "codegen/tile/ptx/PtxModule.h"
 #include "codegen/tile/ptx/TensorProbe.h"
 #include "support/OutputFile.h"
@@ -36,6 +36,7 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
     numbers.few = part["few"], numbers.split = part["split"], numbers.slice = part["slice"];
     numbers.ahead = part["ahead"];
     numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
+    numbers.some = part["some"], numbers.exact = part["exact"];
   }
   Program program;
   if (std::optional<std::string> refused = divide(graph, numbers, program))

@@ -66,6 +66,8 @@ void MeetIr::finish(const std::function<std::vector<llvm::Value *>(llvm::Value *
 
 /// The results of all columns whose blocks meet.
 void MeetIr::put() {
+  if (meets(s))
+    barrier(); // what the block itself left is there: nobody waits for a thread that waits
   if (!s.together)
     return each(slice, firstOfGroup(), [&](llvm::Value *row, llvm::Value *, llvm::Value *column, llvm::Value *isThere) {
       stand(row, column, group[2], number(0));
@@ -75,12 +77,10 @@ void MeetIr::put() {
       for (const Store &one : s.stores)
         store(one, isThere);
     });
-  if (meets(s)) {
-    barrier(); // what the block itself left is there: nobody waits for a thread that waits
+  if (meets(s))
     each(s.together, firstOfGroup(), [&](llvm::Value *row, llvm::Value *in, llvm::Value *column, llvm::Value *) {
       b.CreateStore(collected(row, column)[0], togetherAt(row, in));
     });
-  }
   barrier();
   each(s.together, firstOfGroup(), [&](llvm::Value *row, llvm::Value *, llvm::Value *column, llvm::Value *isThere) {
     stand(row, column, group[2], number(0));

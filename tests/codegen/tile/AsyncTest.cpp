@@ -13,7 +13,7 @@ namespace {
 
 tile::Numbers numbersOf(int groups, int wide, int ring) {
   tile::Numbers numbers;
-  numbers.cut = {16, 16, 16, 2, 1, 1}, numbers.few = 0;
+  numbers.cut = {16, 16, 16, 2, 1, 1}, numbers.few = 0, numbers.some = 0;
   numbers.groups = groups, numbers.wide = wide, numbers.ring = ring;
   return numbers;
 }
@@ -91,6 +91,53 @@ TEST(Async, MatricesAndParts) {
   check(g.finish("gated"), numbersOf(3, 64, 2), {{{"M", 200}}});
 }
 
+/// Up to so many rows blocks share the depth, and a map adds up what they have: of one sum, of a gate and what it opens, of what
+/// is cut from one product. Codes beside bf16 are one number of it or three, and are written side by side.
+TEST(Async, SomeRowsShareTheDepth) {
+  const Dim k = dim("K", 1024), m = dim("M");
+  const std::vector<Lengths> lengths = {{{"M", 3}}, {{"M", 20}}};
+  auto numbers = [](bool exact) {
+    tile::Numbers made = numbersOf(1, 128, 2);
+    made.some = 16, made.exact = exact;
+    return made;
+  };
+  auto shared = [&](const KernelGraph &graph, bool exact, double tolerance) {
+    std::mt19937 random(7);
+    tile::Program program;
+    ASSERT_EQ(tile::divide(graph, numbers(exact), program).value_or(""), "");
+    ASSERT_EQ(program.variants[0].name, "some") << tile::text(program);
+    EXPECT_EQ(program.variants[0].mostRows, 16);
+    const std::vector<tile::Stage> &stages = program.variants[0].stages;
+    const tile::Stage &product = stages[stages.size() - 2 - (graph.results.size() > 1)];
+    EXPECT_EQ(product.form, tile::Stage::Form::Async) << tile::text(program);
+    EXPECT_EQ(product.split, 4);
+    EXPECT_EQ(product.cut.columns, 64);
+    EXPECT_EQ(program.variants[1].name, "groups");
+    tile::checkVariants(graph, numbers(exact), lengths, tolerance, "", random);
+  };
+  Maker g;
+  int x = g.stored({m, k}), w = g.packed({dim("N", 96), k}), bias = g.argument(Storage::F32, {dim("N", 96)});
+  g.yield(g.elementwise(Op::Add, {g.contract(g.widen(x), g.widen(w), {"K"}), bias}));
+  shared(g.finish("one"), true, 1e-5);
+  Maker t;
+  int y = t.stored({m, k}), u = t.packed({dim("U", 2), dim("N", 64), k});
+  int both = t.contract(t.widen(y), t.widen(u), {"K"});
+  int gate = t.squeeze(t.cut(both, "U", 0, dim("G", 1)), "G"), up = t.squeeze(t.cut(both, "U", 1, dim("V", 1)), "V");
+  t.yield(t.elementwise(Op::Mul, {t.elementwise(Op::Sigmoid, {gate}), up}));
+  shared(t.finish("gate"), true, 1e-5);
+  Maker c;
+  int z = c.stored({m, k}), v = c.packed({dim("N", 96), k}), sums = c.contract(c.widen(z), c.widen(v), {"K"});
+  c.yield(c.split(c.cut(sums, "N", 0, dim("Q", 64)), "Q", {dim("H", 4), dim("J", 16)}));
+  c.yield(c.cut(sums, "N", 64, dim("R", 32)));
+  shared(c.finish("cuts"), true, 1e-5);
+  for (bool exact : {true, false}) {
+    Maker q;
+    int a = q.stored({m, k}), codes = q.weight({dim("N", 64), k}, 64, Storage::Int4);
+    q.yield(q.contract(q.widen(a), q.elementwise(Op::Dequantize, {codes}), {"K"}));
+    shared(q.finish("codes"), exact, exact ? 1e-5 : 5e-2);
+  }
+}
+
 /// Factors in f32 are written in three pieces; those that are in memory in another order are not, and are no asynchronous product's.
 TEST(Async, WhatItLeavesToOthers) {
   Maker g;
@@ -123,7 +170,9 @@ TEST(Async, PlansThatCannotBe) {
                  {"ahead", 8},
                  {"groups", 2},
                  {"wide", 256},
-                 {"ring", 4}}};
+                 {"ring", 4},
+                 {"some", 256},
+                 {"exact", 0}}};
   auto refused = [&](const char *name, int64_t value, int64_t parts) {
     PlanPart other = part;
     other.numbers[name] = value;

@@ -26,6 +26,7 @@ tile::Numbers drawn(std::mt19937 &random) {
     n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8}), n.ahead = one({0, 1, 3, 64});
     n.slice = one({8, 16, 32, 64, 128});
     n.groups = one({0, 1, 2, 3}), n.wide = one({16, 32, 64, 128}), n.ring = one({2, 3, 4});
+    n.some = one({0, 64, 256});
     PlanPart part{"tile",
                   {{"rows", n.cut.rows},
                    {"columns", n.cut.columns},
@@ -39,7 +40,9 @@ tile::Numbers drawn(std::mt19937 &random) {
                    {"ahead", n.ahead},
                    {"groups", n.groups},
                    {"wide", n.wide},
-                   {"ring", n.ring}}};
+                   {"ring", n.ring},
+                   {"some", n.some},
+                   {"exact", n.exact}}};
     if (!checkPart(part, {"tile", 0, {{"parts", 2}}}))
       return n;
   }

@@ -1,6 +1,6 @@
 // Takes: a graph and one of its contractions. Gives: what its dimensions are, and whether what becomes of its sums can be
 // computed where they are summed.
-#include "codegen/tile/Products.h"
+#include "codegen/tile/products/Products.h"
 
 #include "codegen/kernel/ContractionPattern.h"
 
@@ -145,8 +145,26 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
   return fusion;
 }
 
+static constexpr int64_t processors = 132; // of an H100
+
+int spread(const Factors &f, int &wide) {
+  constexpr int narrowest = 64, most = 8;
+  constexpr int64_t shortest = 256; // steps of a part: copies have to be on their way for some time
+  auto columns = Axis{f.columns}.extent().constant(), depth = Axis{f.depth}.extent().constant();
+  auto rows = Axis{f.rows}.extent().constant();
+  if (!columns || !depth || !f.matrices.empty() || rows)
+    return 0;
+  auto tiles = [&] { return (*columns + wide - 1) / wide; };
+  while (wide > narrowest && tiles() < processors)
+    wide /= 2;
+  int parts = 1;
+  while (2 * parts <= most && 2 * parts * tiles() <= processors && *depth / (2 * parts) >= shortest)
+    parts *= 2;
+  return parts > 1 ? parts : 0;
+}
+
 int64_t partsOfDepth(const Fusion &fusion, const Cut &cut) {
-  constexpr int64_t processors = 132, most = 4; // of an H100; more parts are more to write and read again
+  constexpr int64_t most = 4; // more parts are more to write and read again
   const Factors &f = fusion.factors;
   auto rows = Axis{f.rows}.extent().constant(), columns = Axis{f.columns}.extent().constant();
   if (!rows || !columns || !f.matrices.empty() || Axis{f.depth}.extent().constant() || fusion.parts.size() > 1)

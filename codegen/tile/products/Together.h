@@ -1,8 +1,8 @@
 // Results of a product of few rows that read several of its sums.
-#ifndef QUERN_CODEGEN_TILE_TOGETHER_H
-#define QUERN_CODEGEN_TILE_TOGETHER_H
+#ifndef QUERN_CODEGEN_TILE_PRODUCTS_TOGETHER_H
+#define QUERN_CODEGEN_TILE_PRODUCTS_TOGETHER_H
 
-#include "codegen/tile/Products.h"
+#include "codegen/tile/products/Products.h"
 
 namespace quern::codegen::tile {
 

@@ -2,7 +2,7 @@
 // rotary pairs). Gives: its results as stores at the product's columns, and how many columns have to be known for one.
 //
 // Which columns an element reads is computed for every column: where they are depends on nothing else.
-#include "codegen/tile/Together.h"
+#include "codegen/tile/products/Together.h"
 
 #include <algorithm>
 

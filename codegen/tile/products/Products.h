@@ -1,6 +1,6 @@
 // What the contractions of a kernel are, and how each result's dimensions follow from theirs.
-#ifndef QUERN_CODEGEN_TILE_PRODUCTS_H
-#define QUERN_CODEGEN_TILE_PRODUCTS_H
+#ifndef QUERN_CODEGEN_TILE_PRODUCTS_PRODUCTS_H
+#define QUERN_CODEGEN_TILE_PRODUCTS_PRODUCTS_H
 
 #include "codegen/tile/Places.h"
 
@@ -28,6 +28,8 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
 /// Into how many parts the depth of a weight's gradient is divided, so that its few tiles keep the card busy: all tokens are
 /// their depth.
 int64_t partsOfDepth(const Fusion &fusion, const Cut &cut);
+/// The same where rows are at most some hundred: into how many parts, 0 for one, once tiles are narrower, too.
+int spread(const Factors &factors, int &wide);
 
 /// Whether a reduction is one that tile programs make, and along what.
 bool reducesReals(const Node &node, const Node &from);
