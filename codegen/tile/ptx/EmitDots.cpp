@@ -265,7 +265,8 @@ private:
     }
     llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
     fetchAhead(from, to, first, column);
-    takeTicket();
+    if (!super) // whose loop takes all registers
+      takeTicket();
     makeStatistics();
     std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
     loop(from, to, number(memory.depth), acc, [&](llvm::Value *k0) {
@@ -282,6 +283,8 @@ private:
           s.most == 1 ? std::max(1, 8 / int(parts())) : 1); // of one row, so that several loads are on their way
     });
     assembly(endHere, "~{memory}", b.getVoidTy(), {});
+    if (super)
+      takeTicket();
     // Lanes that hold the same columns.
     for (int apart = lanesAcross(); apart < 32; apart *= 2)
       for (llvm::Value *&one : acc)

@@ -19,7 +19,7 @@ protected:
   llvm::Value *rows = nullptr, *allColumns = nullptr; ///< set by whoever sums
 
   size_t parts() const { return s.w.size(); }
-  /// Before anything is summed, where blocks meet.
+  /// Where blocks meet. Before anything is summed, as it comes late, or where registers are few when all is.
   void takeTicket();
   /// `own`: of each part, the block's sum of a row and a column of its slice, once all threads stand at the next barrier.
   void finish(const std::function<std::vector<llvm::Value *>(llvm::Value *row, llvm::Value *inSlice)> &own);
