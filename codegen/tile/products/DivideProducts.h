@@ -15,7 +15,7 @@ struct ProductNumbers {
   int ahead = 8;                        ///< of these weights, steps that are fetched before the launch before has ended
   int groups = 0, wide = 256, ring = 4; ///< of asynchronous products: warp groups (0: none), columns, stages
   int some = 256;                       ///< and up to so many rows their depth is divided among blocks; 0: never
-  bool exact = true;                    ///< a code times its scale is three numbers of bf16 beside one of bf16; else one
+  bool exact = true; ///< a code times its scale is three numbers of bf16 beside one of bf16; else one
 };
 
 /// Adds to `program` what the kernel's products need. Throws Refusal for kernels that no tile program computes.
