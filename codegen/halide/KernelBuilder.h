@@ -152,6 +152,7 @@ public:
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
   std::vector<FetchedAhead> fetchedAhead;              ///< lines of memory that single rows read
+  std::vector<std::string> unrolledLast;               ///< loops, as unrollLast's
 
 private:
   // Arguments and results (KernelBuilder.cpp)
