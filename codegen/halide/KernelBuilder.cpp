@@ -284,7 +284,7 @@ BuiltKernel KernelBuilder::build() {
   built.pipeline = Pipeline(funcs);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
-  unrollLast(built.pipeline, unrolledLast);
+  codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   if (!onDevice())

@@ -296,7 +296,7 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   const bool last = rowsAtOnce > 1 || !sums.ofRow.defined();
   auto writeOut = [&](const VarOrRVar &loop) {
     if (last)
-      b.unrolledLast.push_back(group.name() + ".s1." + loop.name());
+      b.unrollLast(group, {loop});
     else
       update.unroll(loop);
   };

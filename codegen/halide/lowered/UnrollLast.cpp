@@ -11,6 +11,13 @@ using namespace Halide::Internal;
 
 namespace quern::codegen {
 
+/// FUNC.STAGE.VARIABLE: Halide adds what was split on the way, and that it begins some loops at 0.
+static std::string scheduledName(const std::string &loop) {
+  const std::string name = loop.substr(0, loop.find(".rebased"));
+  const size_t stage = name.find('.'), variable = name.find('.', stage + 1);
+  return variable == std::string::npos ? name : name.substr(0, variable) + name.substr(name.rfind('.'));
+}
+
 namespace {
 
 class Unroll : public IRMutator {
@@ -22,8 +29,7 @@ private:
 
   using IRMutator::visit;
   Stmt visit(const For *loop) override {
-    const std::string name = loop->name.substr(0, loop->name.find(".rebased")); // Halide begins some loops at 0
-    if (std::find(loops.begin(), loops.end(), name) == loops.end())
+    if (std::find(loops.begin(), loops.end(), scheduledName(loop->name)) == loops.end())
       return IRMutator::visit(loop);
     std::optional<int64_t> length = as_const_int(loop->extent);
     if (!length)
