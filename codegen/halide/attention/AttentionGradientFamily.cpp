@@ -221,8 +221,8 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
   for (Func &f : sums) {
     f.compute_at(totals, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
     f.vectorize(row, width).unroll(row).unroll(column);
-    f.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(inGroup, unroll);
-    b.unrollLast(f, {row, column});
+    f.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(column).unroll(inGroup, unroll);
+    b.unrollLast(f, {row});
   }
   scheduleWeights(level, LoopLevel(totals, overParts), LoopLevel(totals, tile));
 }
