@@ -5,6 +5,7 @@
 
 #include "codegen/halide/Codes.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
+#include "codegen/halide/lowered/UnrollLast.h"
 #include "codegen/halide/lowered/WholeWords.h"
 
 #include <algorithm>
@@ -283,6 +284,7 @@ BuiltKernel KernelBuilder::build() {
   built.pipeline = Pipeline(funcs);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
+  codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   if (!onDevice())

@@ -128,6 +128,11 @@ public:
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
+  /// Loops of the update of `func`, which are serial in its schedule (lowered/UnrollLast.h).
+  void unrollLast(const Func &func, const std::vector<Halide::VarOrRVar> &loops) {
+    for (const Halide::VarOrRVar &loop : loops)
+      unrolledLast.push_back(func.name() + ".s1." + loop.name());
+  }
   bool onDevice() const { return !target.device.empty(); }
   /// Lets a family schedule a result; false if another already does.
   bool fusedInto(int result, std::function<void(Stage &)> schedule) {
@@ -188,6 +193,7 @@ private:
   void computeCosts();
 
   const KernelFamilies &families;
+  std::vector<std::string> unrolledLast;
   std::vector<std::function<void()>> taken; ///< by nodes; empty: the general way
   std::map<std::string, Halide::Param<int32_t>> symbols;
   std::vector<int> cost;                            ///< of one element, with everything that is computed along with it

@@ -174,7 +174,8 @@ void AttentionGradientFamily::scheduleWeights(const LoopLevel &ofRows, const Loo
     dots[i].vectorize(row, width).unroll(row).unroll(key);
     std::vector<VarOrRVar> loops = {row, key};
     loops.insert(loops.end(), depths[i].begin(), depths[i].end());
-    dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
+    dots[i].update().reorder(loops).vectorize(row, width);
+    b.unrollLast(dots[i], {row, key});
     if (*p.dots[i].depth[0].fixed() % unroll == 0)
       dots[i].update().unroll(depths[i][0], unroll);
   }
@@ -220,12 +221,8 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
   for (Func &f : sums) {
     f.compute_at(totals, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
     f.vectorize(row, width).unroll(row).unroll(column);
-    f.update()
-        .reorder(row, column, inGroup, overGroups)
-        .vectorize(row, width)
-        .unroll(row)
-        .unroll(column)
-        .unroll(inGroup, unroll);
+    f.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(column).unroll(inGroup, unroll);
+    b.unrollLast(f, {row});
   }
   scheduleWeights(level, LoopLevel(totals, overParts), LoopLevel(totals, tile));
 }

@@ -290,12 +290,22 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
   loops.emplace_back(Var("group"));
-  group.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside).unroll(sums.overGroup[0]);
+  Halide::Stage update = group.update();
+  update.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  // Of a single row that is added up as well, LLVM would choose another order for these additions.
+  const bool last = rowsAtOnce > 1 || !sums.ofRow.defined();
+  auto writeOut = [&](const VarOrRVar &loop) {
+    if (last)
+      b.unrollLast(group, {loop});
+    else
+      update.unroll(loop);
+  };
+  writeOut(sums.overGroup[0]);
   if (row)
-    group.update().unroll(KernelBuilder::var(row->name));
+    writeOut(KernelBuilder::var(row->name));
   if (!sums.ofRow.defined())
     return;
-  group.update().unroll(sums.overGroup[1]); // where a code's high bits are is then known
+  writeOut(sums.overGroup[1]); // where a code's high bits are is then known
   sums.ofRow.compute_at(sums.func, sums.over[0]);
 }
 

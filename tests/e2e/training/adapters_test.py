@@ -102,15 +102,15 @@ class Gradients(Adapters):
         self.assertEqual(sorted(got), sorted(["loss", *("grad." + name.removeprefix(PREFIX) for name in tensors)]))
 
     def test_segments_and_chunks(self):
-        """Layers that run again read the same codes."""
-        options = ("--train", "--lora", 3, "--quantize", "int4", "--config", DATA / "llama" / "config.json")
-        folder, tensors = self.write_adapter("adapter", "llama", 3, 6)
+        """Layers that run again read the same codes. By the kernels of `test_formats`."""
+        options = ("--train", "--lora", 4, "--lora-scale", 3, "--quantize", "int4", "--config", STORY / "config.json")
+        folder, tensors = self.write_adapter("adapter", STORY.name, 4, 12)
         refused = run(QUERN, "compile", EXAMPLES / "llama.quern", *options, "--memory", "1K", "--length", 16, "--batch", 2, "-o", self.scratch / "never", status=1)
         least = float(refused.err.split("needs at least ")[1].split()[0])
         programs = [self.compile("llama", *options, name="ample"),
                     self.compile("llama", *options, "--memory", f"{least + 0.06:.2f}M", "--length", 16, "--batch", 2, name="tight")]
-        inputs = {"tokens": random_tokens(5, 2, 17, 96)}
-        want, got = (self._evaluate([program, "grad", "--adapter", folder], DATA / "llama", inputs, ()) for program in programs)
+        inputs = {"tokens": random_tokens(5, 2, 17, 512)}
+        want, got = (self._evaluate([program, "grad", "--adapter", folder], STORY, inputs, ()) for program in programs)
         for name in want:
             self.assertLess(relative_error(got[name], want[name]), 1e-4, name)
 

@@ -14,12 +14,12 @@ SCRATCH = 32 << 10
 SPECS = {
     "llama": (EXAMPLES / "llama.quern", ("--config", DATA / "llama" / "config.json")),
     # A ring has room for its window beside the longest call; bench reads once, so this room stays empty here.
-    "mistral": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16")),
+    "mistral": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json")),
     "lesser_target": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16",
                                                   "--target", LESSER_TARGET)),
     "mixtral": (EXAMPLES / "mixtral.quern", ("--config", DATA / "mixtral" / "config.json")),
     "linear_attention": (EXAMPLES / "linear_attention.quern", ()),
-    "deepseek": (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", ()),
+    "deepseek": (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", ("--config", DATA / "deepseek-v3" / "config.json")),
 }
 SHAPES = ((1000, 8, 1), (300, 300, 2), (16, 900, 1))  # prefill, decode, threads
 

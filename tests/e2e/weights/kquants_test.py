@@ -43,7 +43,7 @@ def usual(name, layer):
 
 
 class Files(Case):
-    lesser = ("usual", "tied")  # what is compiled for another vector, too
+    lesser = ("tied",)  # what is compiled for another vector, too
 
     def check(self, types, wanted, kept, tied=False):
         """Program by program; `wanted`: what the layouts of kernels say. `kept`: at most so much of f32's bytes, tables included."""
@@ -106,7 +106,7 @@ class Files(Case):
 class MoreFiles(Files):
     """Every mix for another vector (`More`: in the tier `nightly`)."""
     lesser = ("",)
-    test_a_usual_mix = test_a_tied_table_is_there_once = test_a_file_that_is_cut = None
+    test_a_tied_table_is_there_once = test_a_file_that_is_cut = None
 
 
 class Quantize(Case):
