@@ -8,6 +8,7 @@
 
 namespace quern::codegen::tile {
 
+/// Makes a kernel's variants one after the other; what it holds between two calls is that of the variant at hand.
 class Divider {
 public:
   Divider(const KernelGraph &graph, const ProductNumbers &numbers, Program &program)
