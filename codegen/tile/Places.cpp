@@ -44,6 +44,13 @@ Place Places::divided(const std::vector<Dim> &dims, int coordinate) {
   return place;
 }
 
+int Places::flat(const std::vector<Dim> &dims, const Place &place) {
+  int position = v.number(0);
+  for (const Dim &dim : dims)
+    position = integer(Op::Add, integer(Op::Mul, position, v.length(dim.size)), place.at(dim.name));
+  return position;
+}
+
 int Places::asReal(int value) {
   return v[value].kind == Kind::Real ? value : v.apply(Op::ToReal, Kind::Real, {value});
 }
@@ -146,13 +153,9 @@ Place Places::moved(const Node &node, const Place &place) {
     for (size_t i = 0; i < node.names.size(); ++i)
       p[node.names[i]] = place.at(node.into[i].name);
     return p;
-  case Op::Split: {
-    int position = v.number(0);
-    for (const Dim &part : node.into)
-      position = integer(Op::Add, integer(Op::Mul, position, v.length(part.size)), place.at(part.name));
-    p[node.names[0]] = position;
+  case Op::Split:
+    p[node.names[0]] = flat(node.into, place);
     return p;
-  }
   case Op::Merge: {
     std::vector<Dim> dims;
     for (const std::string &name : node.names)

@@ -28,6 +28,8 @@ public:
   int at(int node, const Place &place);
   /// The position of each dimension where `coordinate` numbers them all.
   Place divided(const std::vector<Dim> &dims, int coordinate);
+  /// The other way: the position in all of them together.
+  int flat(const std::vector<Dim> &dims, const Place &place);
   int integer(Op op, int a, int b) { return v.apply(op, Kind::Int, {a, b}); }
   /// What the node makes of its operands' values.
   int elementwise(const Node &node, std::vector<int> operands);

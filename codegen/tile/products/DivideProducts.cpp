@@ -83,6 +83,18 @@ bool Divider::asTensor(Operand &operand, const Numbered &own, const Numbered &le
   return tensor.has_value();
 }
 
+static Dim partsDim(int64_t parts) {
+  return {"split", ir::Size(parts)};
+}
+
+/// Where a product leaves its sums; `split`: those of so many parts of its depth, 0 for whole ones.
+int Divider::sumsOf(const Factors &f, int64_t split) {
+  std::vector<Dim> dims = f.all();
+  if (split)
+    dims.insert(dims.begin(), partsDim(split));
+  return sums[f.node] = scratch(Storage::F32, dims);
+}
+
 void Divider::product(const Factors &f, bool all, Variant &variant) {
   const Fusion *fused = fusion ? &*fusion : nullptr;
   bool async = variant.capability > 80;
@@ -132,23 +144,20 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       asTensor(stage.w.back(), whole(Axis{f.columns}.extent(), column()), whole(stage.depth, depth()), cut.columns,
                variant);
   }
+  if (const int64_t split = shares ? shares : fused && async ? partsOfDepth(*fused, cut) : 1; split > 1) {
+    stage.split = int(split), stage.matrices = {{partsDim(split)}};
+    if (fused)
+      return sumParts(f, std::move(stage), variant);
+  }
   if (!fused) {
-    std::vector<Dim> dims = f.all();
     std::vector<int> at;
-    if (shares) {
-      Dim parts{"split", ir::Size(shares)};
-      dims.insert(dims.begin(), parts), at.push_back(matrix());
-      stage.matrices = {{parts}}, stage.split = shares;
-    }
-    int buffer = scratch(Storage::F32, dims);
-    sums[f.node] = buffer;
+    if (shares)
+      at.push_back(matrix());
     Place place = placeOf(f, nullptr, 0, depth());
     for (const Dim &dim : f.all())
       at.push_back(place.at(dim.name));
-    stage.stores.push_back({buffer, std::move(at), v.sum(0)});
+    stage.stores.push_back({sumsOf(f, shares), std::move(at), v.sum(0)});
   } else {
-    if (int64_t split = shares ? shares : async ? partsOfDepth(*fused, cut) : 1; split > 1)
-      return sumParts(f, split, std::move(stage), variant);
     fuse(*fused, stage, [&](int64_t part) { return v.sum(part); });
   }
   if (!all)
@@ -157,11 +166,12 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
 }
 
 /// A product whose parts of the depth are blocks of their own, and a map that adds them up in their order.
-void Divider::sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant) {
-  Dim parts{"split", ir::Size(split)}, ofSums{"part", ir::Size(int64_t(stage.w.size()))};
-  int buffer =
-      scratch(Storage::F32, {parts, ofSums, {"row", Axis{f.rows}.extent()}, {"column", Axis{f.columns}.extent()}});
-  stage.matrices = {{parts}}, stage.split = int(split);
+void Divider::sumParts(const Factors &f, Stage stage, Variant &variant) {
+  const int64_t split = stage.split;
+  int buffer = scratch(Storage::F32, {partsDim(split),
+                                      {"part", ir::Size(int64_t(stage.w.size()))},
+                                      {"row", Axis{f.rows}.extent()},
+                                      {"column", Axis{f.columns}.extent()}});
   for (int64_t part = 0; part < int64_t(stage.w.size()); ++part)
     stage.stores.push_back({buffer, {matrix(), v.number(part), row(), column()}, v.sum(part)});
   pairUp(p, stage, variant);
@@ -218,10 +228,7 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   } else if (joined) {
     stage.stores = joined->stores, stage.together = int(joined->columns);
   } else {
-    std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
-    for (const Dim &dim : f.all())
-      dims.push_back(dim);
-    stage.sums = sums[f.node] = scratch(Storage::F32, dims);
+    stage.sums = sumsOf(f, stage.split);
   }
   variant.stages.push_back(std::move(stage));
 }

@@ -43,7 +43,8 @@ private:
   Place partOf(const Fusion *fused, size_t part);
   Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
   void fuse(const Fusion &fused, Stage &stage, const std::function<int(int64_t part)> &sumOf);
-  void sumParts(const Factors &f, int64_t split, Stage stage, Variant &variant);
+  void sumParts(const Factors &f, Stage stage, Variant &variant);
+  int sumsOf(const Factors &f, int64_t split);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
   void results(bool all, Variant &variant);

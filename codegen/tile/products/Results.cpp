@@ -107,10 +107,7 @@ int Divider::reduction(int i, const Place &at, int split) {
     current->stages.push_back(std::move(stage));
     reduced[i] = buffer;
   }
-  int flat = v.number(0);
-  for (const Dim &dim : node.dims)
-    flat = places.integer(Op::Add, places.integer(Op::Mul, flat, v.length(dim.size)), at.at(dim.name));
-  return v.load(reduced.at(i), Kind::Real, {flat});
+  return v.load(reduced.at(i), Kind::Real, {places.flat(node.dims, at)});
 }
 
 /// Reads what products left.

@@ -73,18 +73,12 @@ std::optional<Together> storesTogether(const KernelGraph &graph, Program &p, Pla
   const std::optional<int64_t> all = Axis{f.columns}.extent().constant();
   if (!all || !f.matrices.empty())
     return std::nullopt;
-  auto flat = [&](const std::vector<Dim> &dims, const Place &at) {
-    int position = v.number(0);
-    for (const Dim &dim : dims)
-      position = places.integer(Op::Add, places.integer(Op::Mul, position, v.length(dim.size)), at.at(dim.name));
-    return position;
-  };
   auto product = places.product, reduction = places.reduction;
   places.forget();
   places.product = [&](int, const Place &at) {
-    if (flat(f.rows, at) != row)
+    if (places.flat(f.rows, at) != row)
       throw Refusal("a sum of another row");
-    return v.sumAt(flat(f.columns, at));
+    return v.sumAt(places.flat(f.columns, at));
   };
   places.reduction = [](int, const Place &) -> int { throw Refusal("a sum of sums"); };
   Together made;
