@@ -2,6 +2,7 @@
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -11,10 +12,10 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.e2e.harness import BUILD, read_safetensors, relative_error, write_safetensors  # noqa: E402
+from tests.e2e.harness import BUILD, ints, random_tokens, read_safetensors, relative_error, write_safetensors  # noqa: E402
 from tests.e2e.models.models_test import INPUTS  # noqa: E402
 from tests.e2e.training import gradients_test  # noqa: E402
-from tests.gpu.programs import GPT2, SMALL_GPT2, Programs, ahead  # noqa: E402
+from tests.gpu.programs import FEW_LAYERS, FORMATS, GPT2, SMALL, SMALL_GPT2, Programs, ahead, random_llama  # noqa: E402
 
 # The device's work is not timed in steps of correctness: they run side by side.
 SIDE_BY_SIDE = min(8, os.cpu_count() or 1)
@@ -128,6 +129,24 @@ class Run:
             raise RuntimeError(f"kernels for this card compute something else: {result}")
         return result
 
+    def continuation(self, name):
+        """A greedy continuation, token by token (kernels of few rows, caches, graphs of launches), beside the logits of the whole text at once."""
+        config, weights = self.sized(SMALL, FEW_LAYERS), self.out / "few.safetensors"
+        prompt, n = list(random_tokens(3, 1, self.sized(3, 100), config["vocab_size"]).data), self.sized(3, 60)
+        said = json.loads(self.command([self.programs[f"few-{name}"], "generate", "--weights", weights, "--tokens", ",".join(map(str, prompt)), "-n", n,
+                                        "--json", "--logprobs"], 300))
+        logits = self.call([self.programs[f"few-{name}"], "eval"], weights, {"tokens": ints([prompt + said["tokens"]])})["logits"]
+        apart = 0.0
+        for i, (token, probability) in enumerate(zip(said["tokens"], said["logprobs"], strict=True)):
+            at = (len(prompt) + i - 1) * config["vocab_size"]
+            row = logits.data[at : at + config["vocab_size"]]
+            largest = max(row)
+            total = math.log(sum(math.exp(x - largest) for x in row))
+            apart = max(apart, abs(row[token] - largest - total - probability), largest - row[token])
+        if not apart <= FORMATS[name][1]:
+            raise RuntimeError(f"the log probability of a token is {apart:.2g} from that of the whole text at once")
+        return {"apart": apart}
+
     # Speed.
 
     def bench(self, name, *options, limit=300, **variables):
@@ -206,6 +225,11 @@ class Run:
         kernels = next(kind for kind in kinds if kind["lengths"]["T"] == length)["kernels"]
         return {"tokens_per_s": one["tokens_per_s"], "tflops": one["achieved"], "limit": one["limit"]["value"], "ratio": one["ratio"], "kernels": kernels[:12]}
 
+    def prefills(self, length):
+        """In each format: tokens a second."""
+        names = {name: "decode" if name == "bf16" else f"decode-{name}" for name in FORMATS}
+        return {name: self.bench(program, "-p", length, "-n", 1, "-r", self.sized(1, 5))["prefill"]["tokens_per_s"] for name, program in names.items()}
+
     def attention(self):
         length, heads, size = self.sized(24, 8192), self.sized(2, 16), self.sized(16, 128)
         kinds = self.profiled("attention", "attention", "-p", length, "-n", 2, "-r", self.sized(1, 10))
@@ -237,6 +261,8 @@ class Run:
         steps = [(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture)) for fixture in json.loads(self.programs["goldens.json"].read_text())]
         steps += [("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80")),
                   ("llama in bf16, beside 8.0", self.beside_older), ("gradients gpt2", self.gradients)]
+        random_llama(self.out / "few.safetensors", self.sized(SMALL, FEW_LAYERS))
+        steps += [(f"continuation, {name}", lambda name=name: self.continuation(name)) for name in FORMATS]
         if sanitizer := shutil.which("compute-sanitizer"):
             checked = (sanitizer, "--error-exitcode", "9")
             steps += [("compute-sanitizer llama", lambda: self.golden("llama", *checked)),
@@ -250,7 +276,11 @@ class Run:
         self.step("decode 1B, each after the one before", lambda: self.decode(QUERN_CUDA_DEPENDENT="0"))
         for steps in ahead(self.quick):
             self.step(f"decode 1B, ahead {steps}", lambda steps=steps: self.decode(f"decode-ahead-{steps}"))
-        self.step("decode 1B, f32", lambda: self.decode("decode-f32", 64))
+        for name in FORMATS:
+            if name != "bf16":
+                self.step(f"decode 1B, {name}", lambda name=name: self.decode(f"decode-{name}", 64))
+        for length in (self.sized(4, 128), self.sized(24, 2048)):
+            self.step(f"prefill 1B of {length}", lambda length=length: self.prefills(length))
         self.step("prefill 1B", self.prefill)
         self.step("decode 1B, by kernels", self.decode_kernels)
         self.step("attention 8k", self.attention)
