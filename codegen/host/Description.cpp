@@ -175,13 +175,23 @@ static int termsOfTiles(ModuleOp planned) {
   return least;
 }
 
-/// Whether there is a product of such numbers alone.
-static bool hasProductsOf(bool (*kind)(Value), ModuleOp planned) {
+/// Whether there is such a product.
+static bool hasProducts(ModuleOp planned, llvm::function_ref<bool(Value, Value)> kind) {
   return planned
       .walk([&](ContractOp product) {
-        return kind(product.getA()) && kind(product.getB()) ? WalkResult::interrupt() : WalkResult::advance();
+        return kind(product.getA(), product.getB()) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
+}
+
+/// Whether instructions for products of bf16 multiply some numbers. Tile kernels make one of a code beside it.
+static bool multipliesInPairs(ModuleOp planned, const CpuTarget &target) {
+  if (target.device.empty() && !multipliesBF16(target))
+    return false;
+  return hasProducts(planned, [&](Value a, Value b) {
+    const bool first = isBF16(a), second = isBF16(b), codes = target.device == "cuda";
+    return (first && second) || (codes && ((first && isCode(b)) || (second && isCode(a))));
+  });
 }
 
 std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<LaunchInfo> launches,
@@ -209,9 +219,9 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"recompute", false}};
   if (!target.device.empty())
     root["device"] = target.device;
-  if ((!target.device.empty() || multipliesBF16(target)) && hasProductsOf(isBF16, planned))
+  if (multipliesInPairs(planned, target))
     root["multiplies_bf16"] = true;
-  if (hasProductsOf(isCode, planned))
+  if (hasProducts(planned, [](Value a, Value b) { return isCode(a) && isCode(b); }))
     root["multiplies_bytes"] = true;
   if (const int terms = termsOfTiles(planned))
     root["multiplies_tiles"] = terms;

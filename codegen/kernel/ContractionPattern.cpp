@@ -20,6 +20,11 @@ int pickOf(const KernelGraph &graph, int operand) {
   return widened ? node.operands[0] : operand;
 }
 
+Storage storedAs(const KernelGraph &graph, int operand) {
+  const Node &node = graph.nodes[operand];
+  return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
+}
+
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand) {
   const Node &node = graph.nodes[pickOf(graph, operand)];
   if (widensStored(node.op) && node.operands[0] < graph.argumentCount() &&

@@ -37,6 +37,9 @@ struct ContractionPattern {
 
 /// A gather, behind what widens its numbers; or the node itself.
 int pickOf(const KernelGraph &graph, int operand);
+/// How an operand's numbers are stored, whatever they are widened to before they are multiplied. Codes of caches have a scale
+/// for each row: no product reads them as they are.
+Storage storedAs(const KernelGraph &graph, int operand);
 /// What an operand of the contraction is gathered from, one expert for each position; or the packed weight that it
 /// widens; or itself.
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand);

@@ -20,13 +20,6 @@ Facts factsOf(const CpuTarget &target) {
           {"ahead", cacheAhead(target)}};
 }
 
-/// How numbers are stored, whatever they are widened to before they are multiplied. Codes of caches have a scale for each row:
-/// no product reads them as they are.
-static Storage storedAs(const KernelGraph &graph, int operand) {
-  const Node &node = graph.nodes[operand];
-  return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
-}
-
 /// Products of AMX's registers that one of the numbers' is; 0 where these cannot hold what is multiplied: rows along their
 /// depth, which has whole steps of 64 bytes. What is not packed, and rows of experts, are copied to that form.
 static int64_t termsOfTiles(const KernelGraph &graph, const ContractionPattern &p) {

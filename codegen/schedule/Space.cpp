@@ -446,7 +446,7 @@ const std::vector<Family> &families() {
         {"ring", "on Hopper: copies that a block holds, of 64 steps of the sum each", 2, 8},
         {"some", "on Hopper: up to so many rows blocks share the depth, and tiles are narrower; 0: none", 0, 512, 64},
         {"exact", "whether a code times its scale is three numbers of bf16 beside numbers of bf16; 0: one", 0, 1}},
-       {"vector", "registers", "outer", "inner", "rows", "parts"},
+       {"vector", "registers", "outer", "inner", "rows", "bits", "parts"},
        refuseTensor},
       {"threads",
        "all of a kernel on a device: a work-item for each element of each stage",

@@ -2,6 +2,7 @@
 // as PTX by PtxModule.cpp, launched by LaunchIr.cpp.
 #include "codegen/tile/TileProducer.h"
 
+#include "codegen/kernel/ContractionPattern.h"
 #include "codegen/llvm/Backend.h"
 #include "codegen/schedule/ChoosePlan.h"
 #include "codegen/tile/Divide.h"
@@ -90,6 +91,7 @@ public:
       anchor.facts["outer"] = count(f.columns);
       anchor.facts["inner"] = count(f.depth);
       anchor.facts["rows"] = count(f.rows);
+      anchor.facts["bits"] = support::formOf(storedAs(graph, f.w)).bits;
       anchor.facts["parts"] = fusion ? int64_t(fusion->parts.size()) : 1;
       return {anchor}; // the numbers hold for all products of the kernel
     }

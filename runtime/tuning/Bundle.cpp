@@ -1,8 +1,7 @@
 // `tune`: what a program of `quern tune --bundle` does on a machine that has no compiler. Takes: versions of kernels that
 // were compiled elsewhere. Gives: the fastest of each on this machine, as lines that `quern tune --import` reads there.
 //
-// A kernel after the other, those that take most first: each version meets the best one so far, and the winner meets the
-// default one at the end, as in a search with a compiler (tools/tune). Lines are written as soon as a kernel is done.
+// A kernel after the other, those that take most first. Lines are written as soon as a version is better than all before.
 #include "runtime/cli/Commands.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Terminal.h"
@@ -62,13 +61,14 @@ private:
   int threads;
   MeasuredProgram program;
   std::vector<Bundled> kernels;
-  std::vector<TunedPlan> won;
+  bool finished = false;
 
   double left() const { return std::chrono::duration<double>(end - Clock::now()).count(); }
   void findShares();
-  bool search(Bundled &kernel);
-  bool isFaster(Bundled &kernel, size_t incumbent, size_t candidate, Clock::time_point deadline, double *ratio);
-  void write() const { support::writeFile(output, plansText(won)); }
+  void search();
+  void confirm();
+  void take(Bundled &kernel, size_t version, double ratio);
+  void write() const;
 };
 
 std::vector<std::string> workloadOf(const Json &bundle, const Options &options, int threads) {
@@ -120,52 +120,71 @@ void BundleSearch::findShares() {
                    [](const Bundled &a, const Bundled &b) { return a.nanoseconds > b.nanoseconds; });
 }
 
-bool BundleSearch::isFaster(Bundled &kernel, size_t incumbent, size_t candidate, Clock::time_point deadline,
-                            double *ratio) {
-  bool faster = false;
-  program.compare({{kernel.number, incumbent, candidate}}, deadline,
-                  [&](size_t, const Json *result, const std::string &) {
-                    ++kernel.row.trials;
-                    std::string outcome = result ? result->at("outcome").get<std::string>() : "crashed";
-                    kernel.row.wrong += outcome == "wrong" || outcome == "crashed";
-                    faster = outcome == "faster";
-                    if (faster && ratio)
-                      *ratio = result->at("ratio");
-                  });
-  return faster;
+/// Each version meets the default one. All of them in one process, which a program with large weights is slow to start.
+void BundleSearch::search() {
+  std::vector<VersionTrial> trials;
+  std::vector<Bundled *> of;
+  for (Bundled &kernel : kernels)
+    for (size_t version = 1; kernel.row.share >= leastShare && version < kernel.plans.size(); ++version) {
+      trials.push_back({kernel.number, 0, version});
+      of.push_back(&kernel);
+    }
+  std::vector<double> least(kernels.size(), 1);
+  program.compare(trials, end, [&](size_t trial, const Json *result, const std::string &) {
+    Bundled &kernel = *of[trial];
+    std::string outcome = result ? result->at("outcome").get<std::string>() : "crashed";
+    ++kernel.row.trials;
+    kernel.row.wrong += outcome == "wrong" || outcome == "crashed";
+    if (outcome == "faster" && result->at("ratio").get<double>() < least[kernel.number]) {
+      least[kernel.number] = result->at("ratio");
+      take(kernel, trials[trial].candidate, least[kernel.number]);
+    }
+    if (trial + 1 == trials.size() || of[trial + 1] != &kernel)
+      say(format("%-34.34s %4d tried  %5.3f times as fast  %4.0f s left", kernel.row.title.c_str(), kernel.row.trials,
+                 kernel.row.gain, std::max(0.0, left())));
+  });
+  finished = left() > 0;
 }
 
-/// False: there was no time for some versions.
-bool BundleSearch::search(Bundled &kernel) {
-  size_t version = 1;
-  for (; version < kernel.plans.size() && left() > 0; ++version)
-    if (isFaster(kernel, kernel.best, version, end, nullptr))
-      kernel.best = version;
-  double ratio = 1;
-  if (kernel.best && !isFaster(kernel, 0, kernel.best, Clock::time_point::max(), &ratio))
-    kernel.best = 0;
-  bool all = version >= kernel.plans.size();
-  if (!kernel.best)
-    return all;
+/// Of many versions that are as fast as each other one looks fastest, so those that won meet the default ones once more.
+void BundleSearch::confirm() {
+  std::vector<VersionTrial> trials;
+  std::vector<Bundled *> of;
+  for (Bundled &kernel : kernels)
+    if (kernel.best) {
+      trials.push_back({kernel.number, 0, kernel.best});
+      of.push_back(&kernel);
+    }
+  program.compare(trials, Clock::time_point::max(), [&](size_t trial, const Json *result, const std::string &) {
+    bool faster = result && result->at("outcome") == "faster";
+    take(*of[trial], faster ? trials[trial].candidate : 0, faster ? result->at("ratio").get<double>() : 1);
+  });
+}
+
+void BundleSearch::take(Bundled &kernel, size_t version, double ratio) {
+  kernel.best = version;
   kernel.row.gain = 1 / ratio;
-  kernel.row.plan = kernel.changes[kernel.best];
-  won.push_back(
-      {kernel.key, bundle.at("target"), machine, work, kernel.plans[kernel.best], kernel.row.gain, kernel.row.title});
+  kernel.row.plan = version ? kernel.changes[version] : "the default";
   write();
-  return all;
+}
+
+/// What is known so far, at any moment.
+void BundleSearch::write() const {
+  std::vector<TunedPlan> won;
+  for (const Bundled &kernel : kernels)
+    if (kernel.best)
+      won.push_back({kernel.key, bundle.at("target"), machine, work, kernel.plans[kernel.best], kernel.row.gain,
+                     kernel.row.title});
+  support::writeFile(output, plansText(won));
 }
 
 void BundleSearch::run() {
   findShares();
+  search();
+  confirm();
   std::vector<VersionUse> uses;
   std::vector<TuneRow> rows;
-  bool finished = true;
-  for (Bundled &kernel : kernels) {
-    if (kernel.row.share >= leastShare) {
-      finished = search(kernel) && finished;
-      say(format("%-34.34s %4d tried  %5.3f times as fast  %4.0f s left", kernel.row.title.c_str(), kernel.row.trials,
-                 kernel.row.gain, std::max(0.0, left())));
-    }
+  for (const Bundled &kernel : kernels) {
     if (kernel.best)
       uses.push_back({kernel.number, kernel.best});
     rows.push_back(kernel.row);
@@ -175,7 +194,7 @@ void BundleSearch::run() {
     program.use(uses);
     parts = tunedParts(program.ask("whole"));
   }
-  writeOutput(tuneTable(rows, parts) + format("%zu plans are in ", won.size()) + output +
+  writeOutput(tuneTable(rows, parts) + format("%zu plans are in ", uses.size()) + output +
               (finished ? "" : "; time was short for some kernels (--budget)") +
               "\nwhere the compiler is: quern tune --import " + output + "\n");
 }

@@ -334,8 +334,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     if (!options.lora.empty())
       words.insert(words.end(),
                    {"--lora", options.lora, "--lora-scale", llvm::formatv("{0}", options.loraScale).str()});
-    if (options.activations != "exact")
-      words.insert(words.end(), {"--activations", options.activations});
+    if (options.activations != "exact" || options.roundsRows)
+      words.insert(words.end(), {"--activations", options.roundsRows ? "bf16" : options.activations});
     if (!options.kvCache.empty())
       words.insert(words.end(), {"--kv-cache", options.kvCache});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
@@ -350,6 +350,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       asked.loraScale = options.loraScale;
       if (options.activations != "exact")
         asked.quantize = withActivations(asked, options.activations);
+      else if (options.roundsRows)
+        asked.quantize = quern::passes::withRows(asked.quantize, quern::ir::Storage::BF16);
       takeCaches(asked, options.kvCache);
       quern::ir::setOptions(*module, asked);
     }

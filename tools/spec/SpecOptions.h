@@ -27,6 +27,7 @@ struct SpecOptions {
   std::string lora;              // "RANK[,GLOB]...": adapters beside products with weights
   double loraScale = 2;          // what their products are multiplied by
   std::string activations = "exact"; // exact, int8 or bf16: of what multiplies weights in codes, or in bf16
+  bool roundsRows = false;           // as bf16 there, if formats leave it open and some weights are multiplied so
 };
 
 /// Adds --config, --set and the positional SPEC.

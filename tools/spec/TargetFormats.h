@@ -8,9 +8,9 @@
 
 namespace quern::tools {
 
-/// For cuda, where neither --precision nor --quantize was given: bf16, of weights, of what they multiply and of what generation
-/// keeps (unless --kv-cache says), or of what a gradient keeps; sums are f32. A quantised folder keeps its formats, an .mlir
-/// file its own. Whether anything was chosen.
+/// For cuda, where --precision was not given: bf16, of weights, of what they multiply and of what generation keeps (unless
+/// --kv-cache says), or of what a gradient keeps; sums are f32. --quantize and a quantised folder keep their formats, and what
+/// those multiply is bf16 (unless --activations or a format says). An .mlir file has its own. Whether anything was chosen.
 bool takeTargetsFormats(SpecOptions &spec, const std::string &target, const std::string &weights,
                         const boost::program_options::variables_map &given);
 

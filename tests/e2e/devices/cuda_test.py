@@ -105,6 +105,16 @@ class Rounded(Case):
             self.assertLess(apart, 1e-1, fixture)
             self.assertGreater(apart, 1e-4, fixture)
 
+    def test_rows_beside_codes(self):
+        """Are in bf16, too, unless somebody says otherwise."""
+        folder = DATA / "llama"
+        given, inputs = ("--config", folder / "config.json"), {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+        for options, formats, limit in (((), "q4_k+a16", 3e-2), (("--activations", "exact"), "q4_k", 5e-5), (("--precision", "f32"), "q4_k", 5e-5)):
+            program = self.compile("llama", *given, "--target", "cuda", "--quantize", "q4_k", *options)
+            got = self.evaluate(program, folder / "model.safetensors", inputs)["logits"]
+            want = self.interpret("llama", folder / "model.safetensors", inputs, *given, "--quantize", formats, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), limit, options)
+
     def test_what_is_said(self):
         config = ("--config", DATA / "llama" / "config.json")
         weights = {}
@@ -112,8 +122,7 @@ class Rounded(Case):
             program = self.compile("llama", *config, "--target", "cuda", *options)
             bench = json.loads(run(program, "bench", "-p", 1, "-n", 1, "--json").out)
             weights[options] = bench["weights_bytes"]
-            if "int8" not in options:  # the peak of what a program multiplies with
-                self.assertEqual("tensor cores" in bench["prefill"]["limit"]["what"], not options, bench["prefill"]["limit"])
+            self.assertEqual("tensor cores" in bench["prefill"]["limit"]["what"], "f32" not in options, bench["prefill"]["limit"])  # what a program multiplies with
         bf16, f32, int8 = weights.values()
         self.assertLess(int8, bf16)
         self.assertLess(bf16, 0.7 * f32)  # tables that are looked up stay

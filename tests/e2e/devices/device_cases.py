@@ -107,7 +107,8 @@ class Formats(Case):
         for fixture, options in {"llama": ("--precision", "bf16"), "gptj": ("--precision", "f16"), "mixtral": ("--quantize", "int4"), "phi3": ("--quantize", "q4_k"), "qwen2": ("--quantize", "w8a8")}.items():
             folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
             inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
-            program = self.compile(SPECS[fixture], *given, "--target", self.target, name=fixture)
+            exact = ("--activations", "exact") if "--quantize" in options else ()
+            program = self.compile(SPECS[fixture], *given, *exact, "--target", self.target, name=fixture)
             run(program, "pack", "--weights", folder, "-o", self.scratch / f"{fixture}-packed")
             got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
             want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
