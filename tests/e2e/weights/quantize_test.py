@@ -64,13 +64,11 @@ class RoundTrip(Quantized):
 
     def test_super_blocks(self):
         """Along either dimension, joined; a table that a pattern names."""
-        self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
-        self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
+        self.check("gpt2", "gpt2", "q4_k,*c_proj*=q5_k,*wte*=q6_k")
 
     def test_floats(self):
-        """Along either dimension, joined; a table that a pattern names; experts."""
+        """Along either dimension, joined; a table that a pattern names."""
         self.check("gpt2", "gpt2", "f8_e4m3,*c_proj*=f8_e5m2,*wte*=f8_e4m3")
-        self.check("mixtral", "mixtral", "f8_e4m3")
 
     def test_tables(self):
         """Rows are looked up in codes, those of the tied head, which then are in memory once."""
@@ -128,8 +126,13 @@ class MoreRoundTrip(Quantized):
         self.check_published_order("w4a8,*c_proj*=f32")
 
     def test_super_blocks(self):
+        self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
+        self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
         self.check("llama", "llama", "q8_k")
         self.check("mixtral", "mixtral", "q4_k")
+
+    def test_floats_of_experts(self):
+        self.check("mixtral", "mixtral", "f8_e4m3")
 
 
 class Folder(Quantized):
@@ -267,7 +270,6 @@ class Chosen(Quantized):
         finished, _, _ = self.chosen("--target-perplexity", "1%", name="loss")
         self.assertLessEqual(self.growth(finished), 1)
         self.assertIn("(chosen)", finished.out)
-        self.assertLess(self.chosen("--size", "500K", name="size")[2], 520_000)
         self.assert_refused(run(QUERN, "quantize", *self.given, "--size", "50K", "-o", self.scratch / "no", status=1), "cannot be reached", "smallest mix")
         self.assert_refused(run(QUERN, "quantize", *self.given, "--size", "500K", "--target-perplexity", "0%", "-o", self.scratch / "no", status=1), "no mix")
         for words in (("--target-perplexity", "0.5"), ("--target-perplexity", "-1%"), ("--size", "much"), ("--size", "1M", "--quantize", "w16a16")):
@@ -287,6 +289,7 @@ class MoreGoals(Chosen):
     def test_room_for_more(self):
         small, large = (self.chosen("--size", size, name=size)[2] for size in ("500K", "100M"))
         self.assertGreater(large, small)
+        self.assertLess(small, 520_000)
 
 
 if __name__ == "__main__":

@@ -108,13 +108,26 @@ class Resident(Case):
         width, inner, layers = (MODELS["large"][name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers"))
         return layers * (4 * width * width + 3 * width * inner) * of_layers + VOCABULARY * width * (of_head + of_table) + (2 * layers + 1) * width * 4
 
-    def test_formats(self):
-        for name, (options, of_layers, of_head) in FORMATS.items():
+    def check_formats(self, *names):
+        for name in names:
             with self.subTest(name):
+                options, of_layers, of_head = FORMATS[name]
                 self.check(options, self.exact(of_layers, of_head, of_table=4), name)
+
+    def test_formats(self):
+        self.check_formats("f32", "q4_k")
 
     def test_a_table_in_codes_is_the_heads(self):
         self.check(("--quantize", "int8,*embed_tokens*=int8"), self.exact(34 / 32, 34 / 32, of_table=0), "tied", tied="_tied")
+
+
+class MoreResident(Resident):
+    """`More`: in the tier `nightly`."""
+
+    test_a_table_in_codes_is_the_heads = None
+
+    def test_formats(self):
+        self.check_formats("bf16", "int8", "int4")
 
 
 if __name__ == "__main__":
