@@ -225,6 +225,14 @@ struct Program {
   std::vector<Buffer> buffers; ///< arguments, results, scratch
   Values values;
   std::vector<Variant> variants; ///< the first that fits is run; the last one fits always
+
+  /// A new dense buffer between launches: its number.
+  int scratch(Storage storage, std::vector<Dim> dims) {
+    Layout layout;
+    layout.strides.resize(dims.size());
+    buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
+    return int(buffers.size()) - 1;
+  }
 };
 
 /// What is wrong with a program; nothing: it is well formed.

@@ -1,18 +1,17 @@
 // Takes: the gradient's sum. Gives: parameters after a step.
 //
 // The flat memory of parameters, gradients and moments is cut into pieces, each of which goes through the program's update
-// function (passes/gradient/Optimizers.cpp). On the processor a piece has some thousand elements, which fit the cache;
-// results come to a small buffer and are copied back from there, so memory sees one pass. On a device a piece is as large as
-// makes a launch worth its while, and results replace what they are made of: a work-item reads its own element alone, and
-// what an update replaces nobody reads again. Sums over pieces are added in the order of pieces, so that results do not
-// depend on the number of threads.
+// function (passes/gradient/Optimizers.cpp). Results replace what they are made of: its kernels are elementwise, read an
+// element before they write it, and write each once (no schedule computes a tail twice); what an update replaces nobody
+// reads again. On the processor a piece has some thousand elements, which stay in the cache from one launch to the next, so
+// memory sees one pass. On a device a piece is as large as makes a launch worth its while. Sums over pieces are added in the
+// order of pieces, so that results do not depend on the number of threads.
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/training/Trainer.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace quern::runtime {
 
@@ -28,9 +27,7 @@ struct Trainer::Flat {
   int number;
   std::map<std::string, const float *> tensors; // where kernels see them
   std::map<std::string, float> numbers;
-  std::function<void(size_t piece, const std::vector<float *> &results)>
-      take;                                                // of the processor: a piece's results, in order
-  std::function<std::vector<void *>(size_t piece)> places; // on a device: where they go
+  std::function<std::vector<void *>(size_t piece)> places; // where results go, in order
   double decay = 0;                                        // the number of that name, for pieces that decay
 };
 
@@ -56,12 +53,8 @@ void Trainer::addGradients(double scale) {
   Flat flat{program.description.findFunction("gradient.add"),
             {{"a", accumulated.seen()}, {"g", gradients.seen()}},
             {{"scale", float(scale)}},
-            nullptr,
             nullptr};
   float *to = accumulated.filled();
-  flat.take = [&](size_t piece, const std::vector<float *> &results) {
-    std::memcpy(to + pieces[piece].at, results[0], pieces[piece].count * 4);
-  };
   flat.places = [&](size_t piece) { return std::vector<void *>{to + pieces[piece].at}; };
   forPieces(flat);
 }
@@ -80,31 +73,29 @@ void Trainer::forPieces(const Flat &flat) {
   int tasks = int((pieces.size() + piecesPerTask - 1) / piecesPerTask);
   ThreadPool::instance().forEach(tasks, [&](int task) {
     std::vector<uint8_t> arena(arenaBytes + 1);
-    std::vector<float> scratch(function.outputs.size() * pieceOfProcessor);
     std::vector<int64_t> sizes(symbols.size(), 0);
-    std::vector<float *> results;
-    std::vector<void *> outputs;
-    for (size_t i = 0; i < function.outputs.size(); ++i) {
-      results.push_back(scratch.data() + i * pieceOfProcessor);
-      outputs.push_back(results.back());
-    }
     std::map<std::string, float> numbers = flat.numbers;
+    float &decay = numbers["decay"];
+    std::vector<const void *> inputs;
+    std::vector<const float *> begins; // of those that are cut
+    for (const TensorInfo &input : function.inputs) {
+      auto tensor = flat.tensors.find(input.name);
+      begins.push_back(tensor != flat.tensors.end() ? tensor->second : nullptr);
+      inputs.push_back(begins.back() ? nullptr : &numbers.at(input.name));
+    }
     size_t from = size_t(task) * piecesPerTask;
     for (size_t i = from; i < std::min(pieces.size(), from + piecesPerTask); ++i) {
       const Piece &piece = pieces[i];
       sizes[elements] = int64_t(piece.count);
-      numbers["decay"] = piece.decays ? float(flat.decay) : 0;
-      std::vector<const void *> inputs;
-      for (const TensorInfo &input : function.inputs)
-        if (auto tensor = flat.tensors.find(input.name); tensor != flat.tensors.end())
-          inputs.push_back(tensor->second + piece.at);
-        else
-          inputs.push_back(&numbers.at(input.name));
+      decay = piece.decays ? float(flat.decay) : 0;
+      for (size_t k = 0; k < inputs.size(); ++k)
+        if (begins[k])
+          inputs[k] = begins[k] + piece.at;
+      std::vector<void *> outputs = flat.places(i);
       quern_call call{sizes.data(), inputs.data(), outputs.data(), nullptr, nullptr, arena.data(), 1,
                       nullptr,      nullptr,       nullptr};
       if (int32_t status = entry.run(&call))
         throw MachineError(format("function %s failed with status %d", function.name.c_str(), status));
-      flat.take(i, results);
     }
   });
 }
@@ -148,11 +139,11 @@ void Trainer::forPiecesOfDevice(const Flat &flat) {
 
 double Trainer::squares() {
   std::vector<float> sums(pieces.size());
-  Flat flat{program.description.findFunction("gradient.squares"), {{"g", sum().seen()}}, {}, nullptr, nullptr};
-  flat.take = [&](size_t piece, const std::vector<float *> &results) { sums[piece] = *results[0]; };
-  flat.places = [&](size_t piece) { return std::vector<void *>{flatSums.as<float>() + piece}; };
+  Flat flat{program.description.findFunction("gradient.squares"), {{"g", sum().seen()}}, {}, nullptr};
   if (!where.isHost())
     flatSums.ensure(sums.size() * 4);
+  float *to = where.isHost() ? sums.data() : flatSums.as<float>();
+  flat.places = [&](size_t piece) { return std::vector<void *>{to + piece}; };
   forPieces(flat);
   if (!where.isHost())
     where.copy(sums.data(), flatSums.data(), sums.size() * 4);
@@ -186,7 +177,6 @@ Trainer::Step Trainer::update(double rate) {
              {"correct1", float(1 / (1 - std::pow(options.beta1, double(count))))},
              {"correct2", float(1 / (1 - std::pow(options.beta2, double(count))))}},
             nullptr,
-            nullptr,
             options.decay};
   if (narrow.size() && narrowStale)
     narrowAll(); // what is not trained
@@ -196,13 +186,6 @@ Trainer::Step Trainer::update(double rate) {
     flat.tensors[momentNames[i]] = results.back();
   }
   uint16_t *copies = narrow.size() ? narrow.filled() : nullptr;
-  flat.take = [&](size_t number, const std::vector<float *> &made) {
-    const Piece &piece = pieces[number];
-    for (size_t i = 0; i < results.size(); ++i)
-      std::memcpy(results[i] + piece.at, made[i], piece.count * 4);
-    if (copies)
-      std::memcpy(copies + piece.at, made[results.size()], piece.count * 2);
-  };
   flat.places = [&](size_t number) {
     std::vector<void *> places;
     for (float *result : results)

@@ -48,7 +48,6 @@ private:
   void expressions();
   void stores(Stage &stage, const Place &place, const std::vector<int> &totals, int shift, int share, bool ofRows);
   int inFew(const std::vector<int> &buffers, int matrix, int row, int &shift, int &share);
-  int scratch(std::vector<Dim> dims);
   Stage stage(Variant &variant, bool copies);
   Place placeOfKeys(Coordinate keys);
   bool asTensors(Variant &variant, Attend &attend);
@@ -225,13 +224,6 @@ bool AttentionDivider::canCopy(Variant &variant, Stage *into) {
   return true;
 }
 
-int AttentionDivider::scratch(std::vector<Dim> dims) {
-  Layout layout;
-  layout.strides.resize(dims.size());
-  p.buffers.push_back({Buffer::Role::Scratch, Storage::F32, layout, std::move(dims)});
-  return int(p.buffers.size()) - 1;
-}
-
 Stage AttentionDivider::stage(Variant &variant, bool copies) {
   Stage stage{Stage::Form::Attend, {form.rows}, {}, {form.frame.heads}, {}, {}, {}, {}};
   stage.attend = made;
@@ -326,6 +318,7 @@ void AttentionDivider::few(bool copies) {
   const int row = at(Coordinate::Row), matrix = at(Coordinate::Matrix), column = at(Coordinate::Column),
             part = at(Coordinate::Depth);
   Dim parts{"part", ir::Size(numbers.split)}, ofMatrices{"matrix", matrices}, ofRows{"row", rows};
+  auto scratch = [&](std::vector<Dim> dims) { return p.scratch(Storage::F32, std::move(dims)); };
   std::vector<int> buffers = {scratch({parts, ofMatrices, ofRows, form.frame.column}),
                               scratch({parts, ofMatrices, ofRows}), scratch({parts, ofMatrices, ofRows})};
   one.attend.totals[0].stores.push_back({buffers[0], {part, matrix, row, column}, v.sum(0)});

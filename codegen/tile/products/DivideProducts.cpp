@@ -32,7 +32,7 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
       {"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}};
   if (across)
     std::swap(dims[1], dims[2]);
-  int buffer = scratch(Storage::BF16, dims);
+  int buffer = p.scratch(Storage::BF16, dims);
   Stage map{Stage::Form::Map, both, {columns}, {}, {}, {}, {}, {}};
   if (count > 1)
     map.columns.dims.push_back({"piece", ir::Size(count)});
@@ -92,7 +92,7 @@ int Divider::sumsOf(const Factors &f, int64_t split) {
   std::vector<Dim> dims = f.all();
   if (split)
     dims.insert(dims.begin(), partsDim(split));
-  return sums[f.node] = scratch(Storage::F32, dims);
+  return sums[f.node] = p.scratch(Storage::F32, dims);
 }
 
 void Divider::product(const Factors &f, bool all, Variant &variant) {
@@ -168,10 +168,10 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
 /// A product whose parts of the depth are blocks of their own, and a map that adds them up in their order.
 void Divider::sumParts(const Factors &f, Stage stage, Variant &variant) {
   const int64_t split = stage.split;
-  int buffer = scratch(Storage::F32, {partsDim(split),
-                                      {"part", ir::Size(int64_t(stage.w.size()))},
-                                      {"row", Axis{f.rows}.extent()},
-                                      {"column", Axis{f.columns}.extent()}});
+  int buffer = p.scratch(Storage::F32, {partsDim(split),
+                                        {"part", ir::Size(int64_t(stage.w.size()))},
+                                        {"row", Axis{f.rows}.extent()},
+                                        {"column", Axis{f.columns}.extent()}});
   for (int64_t part = 0; part < int64_t(stage.w.size()); ++part)
     stage.stores.push_back({buffer, {matrix(), v.number(part), row(), column()}, v.sum(part)});
   pairUp(p, stage, variant);

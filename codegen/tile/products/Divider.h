@@ -32,12 +32,6 @@ private:
   int matrix() { return v.coordinate(Coordinate::Matrix); }
   int depth() { return v.coordinate(Coordinate::Depth); }
 
-  int scratch(Storage storage, std::vector<Dim> dims) {
-    Layout layout;
-    layout.strides.resize(dims.size());
-    p.buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
-    return int(p.buffers.size()) - 1;
-  }
   Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
                  const Place &part, int plain, Variant &variant);
   Place partOf(const Fusion *fused, size_t part);

@@ -102,7 +102,7 @@ int Divider::reduction(int i, const Place &at, int split) {
     int value = places.at(node.operands[0], place);
     places.forget();
     places.product = outer;
-    int buffer = scratch(Storage::F32, {{"row", stage.rows.extent()}});
+    int buffer = p.scratch(Storage::F32, {{"row", stage.rows.extent()}});
     stage.stores.push_back({buffer, {row()}, value});
     current->stages.push_back(std::move(stage));
     reduced[i] = buffer;

@@ -25,9 +25,13 @@ constexpr int oldestMajor = 7, oldestMinor = 0;
 /// A kernel's PTX, compiled, and its launches by name.
 struct Built {
   Module module;
-  std::map<std::string, Function, std::less<>> kernels;
-  bool waits = false;                       ///< its kernels wait for those before them by themselves
-  std::set<std::string, std::less<>> eager; ///< and these say where
+  struct Kernel {
+    Function function = nullptr;
+    bool eager = false;
+  };
+  std::map<std::string, Kernel, std::less<>> kernels; ///< those that were launched
+  bool waits = false;                                 ///< its kernels wait for those before them by themselves
+  std::set<std::string, std::less<>> eager;           ///< and these say where
 };
 
 class CudaDevice : public GpuDevice {
@@ -154,7 +158,8 @@ protected:
         bytes[i] = sizeof(TensorMap);
       }
     }
-    list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, {known.waits, known.eager.count(name) > 0});
+    const Built::Kernel &kernel = kernelOf(known, name, grid.shared);
+    list.launch(kernel.function, grid, values, bytes, {known.waits, kernel.eager});
   }
 
 private:
@@ -283,14 +288,14 @@ private:
                        "; there are: " + known);
   }
 
-  Function kernelOf(Built &built, const char *name, size_t shared) {
+  const Built::Kernel &kernelOf(Built &built, const char *name, size_t shared) {
     auto known = built.kernels.find(name);
     if (known != built.kernels.end())
       return known->second;
-    Function kernel = nullptr;
-    check(api.ModuleGetFunction(&kernel, built.module, name), "finding a kernel");
+    Built::Kernel kernel{nullptr, built.eager.count(name) > 0};
+    check(api.ModuleGetFunction(&kernel.function, built.module, name), "finding a kernel");
     if (shared > (size_t(48) << 10)) // what any kernel may have
-      check(api.FuncSetAttribute(kernel, dynamicShared, int(shared)), "giving a kernel's groups their memory");
+      check(api.FuncSetAttribute(kernel.function, dynamicShared, int(shared)), "giving a kernel's groups their memory");
     return built.kernels[name] = kernel;
   }
 };
