@@ -280,11 +280,10 @@ void Divider::run() {
       products.push_back(factorsOf(graph, i));
   if (products.empty())
     throw Refusal("it makes products of matrices");
-  if (products.size() == 1)
-    if (std::optional<Fusion> found = fusionOf(graph, products[0])) {
-      fusion = found;
-      products[0] = found->factors;
-    }
+  if (std::optional<Fusion> found = fusionOf(graph, products[0])) {
+    fusion = found;
+    products[0] = found->factors;
+  }
   // Of two parts, the sums of more rows would not fit a thread's registers.
   const int most = fusion && fusion->parts.size() > 1 ? std::min(numbers.few, 4) : numbers.few;
   for (int few : std::set<int>{std::min(1, most), most})

@@ -64,6 +64,9 @@ static std::optional<std::vector<int>> flattened(const Values &v, int value, con
 }
 
 std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors) {
+  auto isProduct = [](const Node &node) { return node.op == Op::Contract; };
+  if (std::count_if(graph.nodes.begin(), graph.nodes.end(), isProduct) > 1)
+    return std::nullopt;
   const std::vector<Dim> &dims = graph.nodes[graph.results[0]].dims;
   for (int result : graph.results) {
     const Node &node = graph.nodes[result];

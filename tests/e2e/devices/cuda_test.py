@@ -9,7 +9,7 @@ from unittest import mock
 
 from tests.e2e.devices import device_cases
 from tests.e2e.generation import chat_test
-from tests.e2e.training import precision_test
+from tests.e2e.training import adapters_test, precision_test
 from tests.e2e.models import recurrences_test
 from tests.e2e.harness import BUILD, DATA, Case, Tensor, exactly, read_safetensors, relative_error, run, write_safetensors
 from tests.e2e.models.models_test import ENCODERS, INPUTS, SPECS
@@ -128,6 +128,20 @@ class Rounded(Case):
         self.assertLess(bf16, 0.7 * f32)  # tables that are looked up stay
         err = run(BUILD / "bin" / "quern", "compile", "llama.quern", *config, "--target", "cuda", "-o", self.scratch / "again", cwd=DATA.parent.parent / "examples").err
         self.assertIn("--precision f32", err)
+
+
+class Adapters(adapters_test.Adapters):
+    def test_beside_the_weights(self):
+        """A kernel has two products then: exact, and of codes by the defaults, whose rows are in bf16."""
+        folder, given = DATA / "llama", ("--lora", 4, "--config", DATA / "llama" / "config.json")
+        adapter, _ = self.write_adapter("adapter", "llama", 4, 8)
+        weights, inputs = folder / "model.safetensors", {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+        for options, formats, limit in ((exactly("cuda"), (), 5e-5), (("--target", "cuda", "--quantize", "q4_k"), ("--quantize", "q4_k+a16"), 3e-2)):
+            program = self.compile("llama", *given, *options)
+            got = self.evaluate(program, weights, inputs, "--adapter", adapter)["logits"]
+            want = self.interpret("llama", weights, inputs, *given, *formats, "--adapter", adapter / "adapter_model.safetensors", "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), limit, options)
+            self.assertGreater(relative_error(self.evaluate(program, weights, inputs)["logits"], want), 0.1, options)
 
 
 class Caches(device_cases.Caches):
