@@ -129,16 +129,13 @@ void BundleSearch::search() {
       trials.push_back({kernel.number, 0, version});
       of.push_back(&kernel);
     }
-  std::vector<double> least(kernels.size(), 1);
   program.compare(trials, end, [&](size_t trial, const Json *result, const std::string &) {
     Bundled &kernel = *of[trial];
     std::string outcome = result ? result->at("outcome").get<std::string>() : "crashed";
     ++kernel.row.trials;
     kernel.row.wrong += outcome == "wrong" || outcome == "crashed";
-    if (outcome == "faster" && result->at("ratio").get<double>() < least[kernel.number]) {
-      least[kernel.number] = result->at("ratio");
-      take(kernel, trials[trial].candidate, least[kernel.number]);
-    }
+    if (outcome == "faster" && 1 / result->at("ratio").get<double>() > kernel.row.gain)
+      take(kernel, trials[trial].candidate, result->at("ratio"));
     if (trial + 1 == trials.size() || of[trial + 1] != &kernel)
       say(format("%-34.34s %4d tried  %5.3f times as fast  %4.0f s left", kernel.row.title.c_str(), kernel.row.trials,
                  kernel.row.gain, std::max(0.0, left())));

@@ -12,10 +12,11 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from tests.e2e.bench.bench_precisions import write_model  # noqa: E402
 from tests.e2e.harness import BUILD, ints, random_tokens, read_safetensors, relative_error, write_safetensors  # noqa: E402
 from tests.e2e.models.models_test import INPUTS  # noqa: E402
 from tests.e2e.training import gradients_test  # noqa: E402
-from tests.gpu.programs import FEW_LAYERS, FORMATS, GPT2, SMALL, SMALL_GPT2, Programs, ahead, random_llama  # noqa: E402
+from tests.gpu.programs import FEW_LAYERS, FORMATS, GPT2, SMALL, SMALL_GPT2, Programs, ahead  # noqa: E402
 
 # The device's work is not timed in steps of correctness: they run side by side.
 SIDE_BY_SIDE = min(8, os.cpu_count() or 1)
@@ -131,7 +132,7 @@ class Run:
 
     def continuation(self, name):
         """A greedy continuation, token by token (kernels of few rows, caches, graphs of launches), beside the logits of the whole text at once."""
-        config, weights = self.sized(SMALL, FEW_LAYERS), self.out / "few.safetensors"
+        config, weights = self.sized(SMALL, FEW_LAYERS), self.out / "few.gguf"
         prompt, n = list(random_tokens(3, 1, self.sized(3, 100), config["vocab_size"]).data), self.sized(3, 60)
         said = json.loads(self.command([self.programs[f"few-{name}"], "generate", "--weights", weights, "--tokens", ",".join(map(str, prompt)), "-n", n,
                                         "--json", "--logprobs"], 300))
@@ -261,7 +262,7 @@ class Run:
         steps = [(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture)) for fixture in json.loads(self.programs["goldens.json"].read_text())]
         steps += [("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80")),
                   ("llama in bf16, beside 8.0", self.beside_older), ("gradients gpt2", self.gradients)]
-        random_llama(self.out / "few.safetensors", self.sized(SMALL, FEW_LAYERS))
+        write_model(self.out / "few.gguf", self.sized(SMALL, FEW_LAYERS))
         steps += [(f"continuation, {name}", lambda name=name: self.continuation(name)) for name in FORMATS]
         if sanitizer := shutil.which("compute-sanitizer"):
             checked = (sanitizer, "--error-exitcode", "9")

@@ -1,8 +1,6 @@
 """The programs that measure.py runs on a GPU: their specs, and how they are compiled."""
 import json
-import random
 import shutil
-import struct
 
 from tests.e2e.harness import DATA, EXAMPLES, QUERN
 from tests.e2e.models.models_test import SPECS
@@ -38,13 +36,14 @@ model heads {
 }
 """
 BILLION = dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
-               head_dim=64, tie_word_embeddings=True)
-SMALL = dict(vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
+               head_dim=64, tie_word_embeddings=True, max_position_embeddings=8192, rms_norm_eps=1e-5)
+SMALL = dict(vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True,
+             max_position_embeddings=256, rms_norm_eps=1e-5)
 # Of the same shapes as far as kernels of its layers go; small enough for weights to be made on the spot.
 FEW_LAYERS = dict(BILLION, vocab_size=16384, num_hidden_layers=2)
 # How a program has its weights: options of the compiler, and how far what it says of a token may be when kernels of few rows say it (nats).
 FORMATS = {"f32": (("--precision", "f32"), 1e-4), "bf16": ((), 0.05), "int8": (("--quantize", "int8"), 0.05), "q4_k": (("--quantize", "q4_k"), 0.05),
-           "q4_k+a16": (("--quantize", "q4_k+a16"), 0.05)}
+           "q4_k-exact": (("--quantize", "q4_k", "--activations", "exact"), 0.05)}
 GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12)
 SMALL_GPT2 = dict(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=2)
 
@@ -52,32 +51,6 @@ SMALL_GPT2 = dict(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=2)
 def ahead(quick):
     """Steps of weights that a product of few rows fetches before it waits, beside the default."""
     return (4,) if quick else (0, 4, 32)
-
-
-def random_llama(path, config):
-    """A checkpoint in bf16 whose weights are +-2^-k times 1 to 2, about 1 / sqrt(hidden) in size."""
-    width, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
-    queries, keys = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
-    shapes = {"model.embed_tokens.weight": [config["vocab_size"], width], "model.norm.weight": [width]}
-    for i in range(config["num_hidden_layers"]):
-        for name, shape in {"input_layernorm": [width], "post_attention_layernorm": [width], "self_attn.q_proj": [queries, width], "self_attn.k_proj": [keys, width],
-                            "self_attn.v_proj": [keys, width], "self_attn.o_proj": [width, queries], "mlp.gate_proj": [inner, width], "mlp.up_proj": [inner, width],
-                            "mlp.down_proj": [width, inner]}.items():
-            shapes[f"model.layers.{i}.{name}.weight"] = shape
-    source, header, offset = random.Random(1), {}, 0
-    # The upper byte: a sign, and an exponent whose lowest bit is the lower byte's.
-    exponent = 127 - width.bit_length() // 2
-    upper = bytes((128 if x & 1 else 0) | (exponent >> 1) for x in range(256))
-    for name, shape in shapes.items():
-        end = offset + 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
-        header[name], offset = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}, end
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for one in header.values():
-            data = bytearray(source.randbytes(one["data_offsets"][1] - one["data_offsets"][0]))
-            data[1::2] = data[1::2].translate(upper)
-            file.write(data)
 
 
 class Programs:

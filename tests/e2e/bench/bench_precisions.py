@@ -50,9 +50,9 @@ def install():
 
 
 def write_model(path, config):
-    """A Llama in f32 as llama.cpp stores one; its numbers repeat after a million."""
+    """A Llama in f32 as llama.cpp stores one; its numbers repeat after a million, but rows do not."""
     source = random.Random(0)
-    block = array.array("f", (source.gauss(0, 0.02) for _ in range(1 << 20))).tobytes()
+    block = array.array("f", (source.gauss(0, 0.02) for _ in range((1 << 20) - 1))).tobytes()
     d, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     kv = d // config["num_attention_heads"] * config["num_key_value_heads"]
     shapes = {"token_embd.weight": (v, d)}

@@ -63,11 +63,11 @@ class RoundTrip(Quantized):
         self.check("mixtral", "mixtral", "int4")
 
     def test_super_blocks(self):
-        """Along either dimension, joined; a table that a pattern names."""
+        """Along either dimension; a table that a pattern names."""
         self.check("gpt2", "gpt2", "q4_k,*c_proj*=q5_k,*wte*=q6_k")
 
     def test_floats(self):
-        """Along either dimension, joined; a table that a pattern names."""
+        """Along either dimension; a table that a pattern names."""
         self.check("gpt2", "gpt2", "f8_e4m3,*c_proj*=f8_e5m2,*wte*=f8_e4m3")
 
     def test_tables(self):
@@ -126,6 +126,7 @@ class MoreRoundTrip(Quantized):
         self.check_published_order("w4a8,*c_proj*=f32")
 
     def test_super_blocks(self):
+        """Joined, and experts, too."""
         self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
         self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
         self.check("llama", "llama", "q8_k")
