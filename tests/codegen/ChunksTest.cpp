@@ -107,8 +107,9 @@ void checkForm(const char *name, const Write &write, int64_t keys, int64_t value
       if (!want.empty())
         compareTensors(chunked.result(i), want[graph.results[i]], 2e-5, "plain loops, result " + std::to_string(i));
       compareTensors(chunked.result(i), plain.result(i), 2e-5, "one by one, result " + std::to_string(i));
-      if (length < 2 * size) // the same code
+      if (length < 2 * size) { // the same code
         EXPECT_EQ(chunked.result(i).data, plain.result(i).data);
+      }
     }
   }
 }

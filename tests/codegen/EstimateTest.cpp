@@ -101,8 +101,9 @@ TEST(Estimate, AFewRowsTogether) {
     product.facts["levels"] = levels;
     EXPECT_EQ(chosen(product)["few"], few) << bits;
     EXPECT_EQ(chosen(product, "contract : few 16\n")["few"], rowBits < 16 ? 0 : 16) << bits;
-    if (few)
+    if (few) {
       EXPECT_EQ(chosen(product)["alone"], 1) << bits;
+    }
   }
 }
 
@@ -230,8 +231,9 @@ TEST(Estimate, AnyShapeGivesAPointThatNoNeighbourBeats) {
         for (int64_t value : estimate.values(*parameter)) {
           PlanPart near = part;
           near.numbers[name] = value;
-          if (!checkPart(near, drawn))
+          if (!checkPart(near, drawn)) {
             EXPECT_GE(estimate(near), cost * (1 - 1e-9)) << name << " " << value;
+          }
         }
   }
 }

@@ -123,8 +123,9 @@ TEST(Instructions, LinesAreAskedForAhead) {
       const char *request = cacheAhead(cpuTarget(target)) == 1 ? "prefetcht0" : "prefetcht1";
       EXPECT_GT(countOf(asked, request), 0) << quern::support::storageName(storage);
       EXPECT_EQ(countOf(asked, "prefetch"), countOf(asked, request));
-      if (storage == Storage::F32) // a step of 64 columns is four lines
+      if (storage == Storage::F32) { // a step of 64 columns is four lines
         EXPECT_EQ(countOf(asked, request) % 4, 0) << asked;
+      }
     }
   }
 }

@@ -41,8 +41,9 @@ TEST(Causality, AttentionAsOneOperation) { // raised before it is asked for: the
     EXPECT_THAT(program->print(), HasSubstr("quern.attention")) << mask;
     quern::passes::TimeAnalysis analysis(program->function("forward"));
     EXPECT_EQ(analysis.refusals().empty(), causal) << mask << "\n" << analysis.describeRefusals();
-    if (!causal)
+    if (!causal) {
       EXPECT_THAT(analysis.describeRefusals(), HasSubstr("softmax[S] is not causal")) << mask;
+    }
   }
 }
 

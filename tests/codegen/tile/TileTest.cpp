@@ -162,8 +162,9 @@ TEST(Tile, Together) {
       std::string ptx = tile::ptxOf(program).ptx;
       tile::Faults faults(graph, program, 0, ptx, {{"M", 1}}, 1e-2);
       EXPECT_TRUE(faults.isRight(ptx));
-      if (stages[0].blocksThatMeet() > 1)
+      if (stages[0].blocksThatMeet() > 1) {
         EXPECT_TRUE(faults.shows("], 1;", "], 2;")) << "no block has the last ticket";
+      }
     }
 }
 
