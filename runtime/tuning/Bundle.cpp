@@ -38,7 +38,7 @@ void say(const std::string &line) {
 /// Kernels that take less of the program stay as they are.
 constexpr double leastShare = 0.005;
 
-/// One kernel with its versions; the first is the default.
+/// One kernel with its versions; the first is the default, which all others meet.
 struct Bundled {
   size_t number; ///< in the program
   std::string name, key;
@@ -46,6 +46,11 @@ struct Bundled {
   double nanoseconds = 0; ///< in one use of the program
   TuneRow row = {"", 0, 0, 0, 1, "the default"};
   size_t best = 0;
+};
+
+struct Tried {
+  Bundled *kernel;
+  size_t version;
 };
 
 class BundleSearch {
@@ -65,6 +70,10 @@ private:
 
   double left() const { return std::chrono::duration<double>(end - Clock::now()).count(); }
   void findShares();
+  /// Each version beside the default one. All of them in one process, which a program with large weights is slow to start.
+  /// `report`: without a result where the program crashed.
+  void compare(const std::vector<Tried> &tried, Clock::time_point deadline,
+               const std::function<void(size_t, const Json *)> &report);
   void search();
   void confirm();
   void take(Bundled &kernel, size_t version, double ratio);
@@ -120,41 +129,44 @@ void BundleSearch::findShares() {
                    [](const Bundled &a, const Bundled &b) { return a.nanoseconds > b.nanoseconds; });
 }
 
-/// Each version meets the default one. All of them in one process, which a program with large weights is slow to start.
-void BundleSearch::search() {
+void BundleSearch::compare(const std::vector<Tried> &tried, Clock::time_point deadline,
+                           const std::function<void(size_t, const Json *)> &report) {
   std::vector<VersionTrial> trials;
-  std::vector<Bundled *> of;
+  for (const auto &[kernel, version] : tried)
+    trials.push_back({kernel->number, 0, version});
+  program.compare(trials, deadline,
+                  [&](size_t trial, const Json *result, const std::string &) { report(trial, result); });
+}
+
+void BundleSearch::search() {
+  std::vector<Tried> tried;
   for (Bundled &kernel : kernels)
-    for (size_t version = 1; kernel.row.share >= leastShare && version < kernel.plans.size(); ++version) {
-      trials.push_back({kernel.number, 0, version});
-      of.push_back(&kernel);
-    }
-  program.compare(trials, end, [&](size_t trial, const Json *result, const std::string &) {
-    Bundled &kernel = *of[trial];
+    for (size_t version = 1; kernel.row.share >= leastShare && version < kernel.plans.size(); ++version)
+      tried.push_back({&kernel, version});
+  compare(tried, end, [&](size_t trial, const Json *result) {
+    auto [kernel, version] = tried[trial];
     std::string outcome = result ? result->at("outcome").get<std::string>() : "crashed";
-    ++kernel.row.trials;
-    kernel.row.wrong += outcome == "wrong" || outcome == "crashed";
-    if (outcome == "faster" && 1 / result->at("ratio").get<double>() > kernel.row.gain)
-      take(kernel, trials[trial].candidate, result->at("ratio"));
-    if (trial + 1 == trials.size() || of[trial + 1] != &kernel)
-      say(format("%-34.34s %4d tried  %5.3f times as fast  %4.0f s left", kernel.row.title.c_str(), kernel.row.trials,
-                 kernel.row.gain, std::max(0.0, left())));
+    ++kernel->row.trials;
+    kernel->row.wrong += outcome == "wrong" || outcome == "crashed";
+    if (outcome == "faster" && 1 / result->at("ratio").get<double>() > kernel->row.gain)
+      take(*kernel, version, result->at("ratio"));
+    if (trial + 1 == tried.size() || tried[trial + 1].kernel != kernel)
+      say(format("%-34.34s %4d tried  %5.3f times as fast  %4.0f s left", kernel->row.title.c_str(), kernel->row.trials,
+                 kernel->row.gain, std::max(0.0, left())));
   });
   finished = left() > 0;
 }
 
 /// Of many versions that are as fast as each other one looks fastest, so those that won meet the default ones once more.
 void BundleSearch::confirm() {
-  std::vector<VersionTrial> trials;
-  std::vector<Bundled *> of;
+  std::vector<Tried> winners;
   for (Bundled &kernel : kernels)
-    if (kernel.best) {
-      trials.push_back({kernel.number, 0, kernel.best});
-      of.push_back(&kernel);
-    }
-  program.compare(trials, Clock::time_point::max(), [&](size_t trial, const Json *result, const std::string &) {
+    if (kernel.best)
+      winners.push_back({&kernel, kernel.best});
+  compare(winners, Clock::time_point::max(), [&](size_t trial, const Json *result) {
+    auto [kernel, version] = winners[trial];
     bool faster = result && result->at("outcome") == "faster";
-    take(*of[trial], faster ? trials[trial].candidate : 0, faster ? result->at("ratio").get<double>() : 1);
+    take(*kernel, faster ? version : 0, faster ? result->at("ratio").get<double>() : 1);
   });
 }
 
