@@ -1,8 +1,9 @@
 // Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
-// Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger
-// counts. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
+// Ratios count where the machine is quiet: the limits are measured right before and after each kernel; the largest counts,
+// of bandwidth of these two, of products of all so far. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
 #include "codegen/schedule/ChoosePlan.h"
 #include "runtime/machine/Probe.h"
+#include "tests/codegen/support/BenchLimits.h"
 #include "tests/codegen/support/GraphMaker.h"
 #include "tests/codegen/support/KernelRunner.h"
 
@@ -21,27 +22,10 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-static double bandwidth() {
-  static quern::runtime::BandwidthProbe probe;
-  return probe.measure() / 1e9;
-}
-
-/// Writes what fills all caches several times over.
-static void evict() {
-  static std::vector<uint64_t> memory(32 << 20, 1);
-  for (uint64_t &v : memory)
-    ++v;
-}
-
 /// What other schedules reach: `--schedules FILE`, as for the compiler.
 static ScheduleTable schedules = ScheduleTable::standard();
 /// Another than this machine's own: `--target NAME`.
 static CpuTarget target = cpuTarget("native");
-
-/// Of code for that target on this machine.
-static double peak() {
-  return quern::runtime::measureFlops({}, target.vector) / 1e9;
-}
 
 static int64_t tile(int64_t out, int64_t in) {
   return weightTile(out, in, schedules, target);
@@ -51,8 +35,10 @@ static bool tooSlow = false; ///< something promised was not reached
 
 /// Runs for about half a second; the best time counts.
 /// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
-static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false) {
-  double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
+/// `factors`: as they are multiplied.
+static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false,
+                   Storage factors = Storage::F32) {
+  double before = flops ? peak(factors, target) : bandwidth(), best = 1e9, end = now() + 0.5;
   for (int iterations = 0; iterations < 3 || now() < end; ++iterations) {
     if (cold)
       evict();
@@ -61,7 +47,7 @@ static void report(const char *name, KernelRunner &runner, double work, bool flo
       std::abort();
     best = std::min(best, now() - start);
   }
-  double limit = std::max(before, flops ? peak() : bandwidth());
+  double limit = std::max(before, flops ? peak(factors, target) : bandwidth());
   std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%   compiled in %.2f s\n", name, best * 1e6, work / best / 1e9,
               flops ? "GFLOP/s" : "GB/s", limit, 100 * work / best / 1e9 / limit, runner.compileSeconds);
   std::fflush(stdout);
@@ -113,7 +99,7 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
                   long(m), long(in), long(out));
     bool flops = m > 16;
     report(name, runner, flops ? 2.0 * double(m * in * out) : double(quern::support::bytesOf(storage, in) * out), flops,
-           !flops);
+           !flops, coded ? storage : Storage::F32);
   }
 }
 
@@ -196,7 +182,7 @@ static void training(int64_t in, int64_t out, int64_t rows, Storage storage) {
       char name[80];
       std::snprintf(name, sizeof name, "%s, %s %ld x %ld x %ld%s", form.name, quern::support::storageName(storage),
                     long(rows), long(in), long(out), cold ? ", from memory" : "");
-      report(name, runner, 2.0 * rows * in * out, true, cold);
+      report(name, runner, 2.0 * rows * in * out, true, cold, storage);
     }
   }
 }
@@ -260,7 +246,7 @@ static void experts(Storage storage, int64_t count, int64_t chosen, int64_t in, 
     bool flops = m > 16;
     report(name, runner,
            flops ? 2.0 * m * chosen * in * out : 4.0 * in * out * double(std::count(used.begin(), used.end(), 1)),
-           flops);
+           flops, false, coded ? storage : Storage::F32);
   }
 }
 
@@ -284,7 +270,7 @@ static void trainedExperts(Storage storage, int64_t count, int64_t chosen, int64
     char name[80];
     std::snprintf(name, sizeof name, "%s of experts %s %ld of %ld, %ld x %ld x %ld", form,
                   quern::support::storageName(storage), long(chosen), long(count), long(rows), long(in), long(out));
-    report(name, runner, 2.0 * rows * chosen * in * out, true, true);
+    report(name, runner, 2.0 * rows * chosen * in * out, true, true, storage);
   }
 }
 

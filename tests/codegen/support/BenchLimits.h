@@ -1,0 +1,19 @@
+// What this machine can do, for the benchmark of kernels.
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_BENCHLIMITS_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_BENCHLIMITS_H
+
+#include "codegen/Targets.h"
+#include "codegen/kernel/Storage.h"
+
+namespace quern::codegen {
+
+/// GB/s that all threads read together.
+double bandwidth();
+/// GFLOP/s of code for a target that multiplies two factors which are stored so, in registers: the most that any probe of this run
+/// found, as other work only ever lowers it.
+double peak(Storage factors, const CpuTarget &target);
+/// Writes what fills all caches several times over.
+void evict();
+
+} // namespace quern::codegen
+#endif
