@@ -23,11 +23,9 @@ void evict() {
 }
 
 static runtime::Multiplied multiplied(Storage factors, const CpuTarget &target) {
-  bool tiles = multipliesTiles(target);
-  if (factors == Storage::BF16)
-    return {false, tiles, !tiles && multipliesBF16(target)};
-  bool bytes = bitsOfCode(factors) && byteProducts(target) != ByteProducts::None;
-  return {bytes, bytes && tiles, false};
+  const bool narrow = factors == Storage::BF16,
+             bytes = bitsOfCode(factors) && byteProducts(target) == ByteProducts::Fours;
+  return {bytes, (narrow || bytes) && multipliesTiles(target), narrow && multipliesBF16(target)};
 }
 
 double peak(Storage factors, const CpuTarget &target) {

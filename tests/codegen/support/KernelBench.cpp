@@ -1,8 +1,8 @@
 // Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
 // Ratios count where the machine is quiet: the limits are measured right before and after each kernel; the largest counts,
-// of bandwidth of these two, of products of all so far. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
+// of bandwidth of these two, of products of all so far. The runtime's probe chooses its instructions as it runs, so this file is
+// compiled for any processor.
 #include "codegen/schedule/ChoosePlan.h"
-#include "runtime/machine/Probe.h"
 #include "tests/codegen/support/BenchLimits.h"
 #include "tests/codegen/support/GraphMaker.h"
 #include "tests/codegen/support/KernelRunner.h"
@@ -131,7 +131,7 @@ static void inTurns(const std::string &name, const KernelGraph &graph, const cha
         std::abort();
       best[i] = std::min(best[i], now() - start);
     }
-  double limit = quern::runtime::measureFlops({coded, true}) / 1e9;
+  double limit = peak(coded ? Storage::Int8 : Storage::BF16, target);
   std::printf("%-48s: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n", name.c_str(),
               best[0] * 1e6, work / best[0] / 1e9, limit, best[1] * 1e6, best[1] / best[0]);
   std::fflush(stdout);
