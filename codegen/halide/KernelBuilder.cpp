@@ -4,6 +4,7 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
+#include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
 #include "codegen/halide/lowered/UnrollLast.h"
 #include "codegen/halide/lowered/WholeWords.h"
@@ -239,15 +240,45 @@ void KernelBuilder::output(size_t result) {
     stage.over.push_back(scatterInto(stage.func, scattered->second.second));
     stage.scattered = true;
   }
-  OutputImageParam buffer = stage.func.output_buffer();
+  describe(stage.func.output_buffer(), result);
+  outputs.push_back(std::move(stage));
+}
+
+/// Where a result is. `besides`: another value of a Func whose first says how large it is.
+void KernelBuilder::describe(OutputImageParam buffer, size_t result, bool besides) const {
+  const Node &node = graph.nodes[graph.results[result]];
   int rank = static_cast<int>(node.dims.size());
   for (int d = 0; d < rank; ++d) {
     const Dim &dim = node.dims[rank - 1 - d];
     std::optional<int64_t> stride = graph.resultLayouts[result].strides[rank - 1 - d];
-    buffer.dim(d).set_min(0).set_extent(extent(dim.size));
+    if (!besides)
+      buffer.dim(d).set_min(0).set_extent(extent(dim.size));
     buffer.dim(d).set_stride(stride ? Expr(static_cast<int32_t>(*stride)) : Expr());
   }
-  outputs.push_back(std::move(stage));
+}
+
+/// Whether the kernel is one loop that gives several results: all of equal shape, element by element.
+bool KernelBuilder::storesTogether() const {
+  const std::vector<Dim> &dims = graph.nodes[graph.results[0]].dims;
+  return graph.results.size() > 1 && stages.empty() && !dims.empty() &&
+         std::all_of(graph.results.begin(), graph.results.end(), [&](int i) {
+           const std::vector<Dim> &own = graph.nodes[i].dims;
+           return graph.isElementwise(i) && std::equal(own.begin(), own.end(), dims.begin(), dims.end(),
+                                                       [](const Dim &a, const Dim &b) { return a.name == b.name; });
+         });
+}
+
+void KernelBuilder::outputTogether() {
+  const std::vector<Dim> &dims = graph.nodes[graph.results[0]].dims;
+  std::vector<Expr> values;
+  for (int i : graph.results)
+    values.push_back(stored(at(i, varsOf(dims)), graph.nodes[i].storage));
+  Func all("out");
+  all(pureArgs(dims)) = Tuple(values);
+  std::vector<OutputImageParam> buffers = all.output_buffers();
+  for (size_t result = 0; result < graph.results.size(); ++result)
+    describe(buffers[result], result, result > 0);
+  outputs.push_back({all, dims, {}, false, {}, false});
 }
 
 void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
@@ -272,7 +303,10 @@ BuiltKernel KernelBuilder::build() {
     else if (!elsewhere[i])
       define(current);
   }
-  for (size_t result = 0; result < graph.results.size(); ++result)
+  const bool together = storesTogether();
+  if (together)
+    outputTogether();
+  for (size_t result = 0; !together && result < graph.results.size(); ++result)
     output(result);
   families.schedule(*this);
 
@@ -282,6 +316,8 @@ BuiltKernel KernelBuilder::build() {
   for (const Stage &stage : outputs)
     funcs.push_back(stage.func);
   built.pipeline = Pipeline(funcs);
+  if (together)
+    storeTogether(built.pipeline, outputs[0].func);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
   codegen::unrollLast(built.pipeline, unrolledLast);

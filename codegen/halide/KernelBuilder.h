@@ -163,6 +163,9 @@ private:
   void declareArguments();
   void define(int node);
   void output(size_t result);
+  bool storesTogether() const;
+  void outputTogether();
+  void describe(Halide::OutputImageParam buffer, size_t result, bool besides = false) const;
   Expr readArgument(int node, const Index &index);
   static Expr loaded(const Expr &value, Storage storage) {
     return storage == Storage::U8 ? value != Halide::cast<uint8_t>(0) : value;

@@ -52,6 +52,8 @@ FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
   force(without);
   joinAttentions();
+  if (!without.has("fuse-elementwise"))
+    joinUpdate(function);
   separate(without);
   if (!without.has("fuse-branches"))
     branch();

@@ -37,6 +37,7 @@ private:
   void collect(mlir::Block &block);
   void force(const Without &without);
   void joinAttentions(); // FusionAttention.cpp
+  void joinUpdate(mlir::func::FuncOp function);
   void makeJoint(llvm::SmallVector<mlir::Value> ends);
   void keepMasksInside(ir::AttentionGradientOp op);
   void branch();

@@ -6,6 +6,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/analysis/AssumedLengths.h"
+#include "ir/analysis/Functions.h"
 #include "ir/analysis/Weights.h"
 
 #include "mlir/IR/Remarks.h"
@@ -284,6 +285,20 @@ void FusionGroups::joinCodes() {
         work.append(from->operand_begin(), from->operand_end());
     }
   }
+}
+
+/// What an update gives, element by element: one kernel, so that memory is read once, and each result may be written over
+/// what it is made of.
+void FusionGroups::joinUpdate(func::FuncOp function) {
+  if (roleOf(function) != Role::Update)
+    return;
+  ValueRange results = function.getBody().front().getTerminator()->getOperands();
+  bool together = llvm::all_of(results, [&](Value result) {
+    Operation *op = result.getDefiningOp();
+    return op && isElementwise(op) && typeOf(result).getDims() == typeOf(results[0]).getDims();
+  });
+  if (together)
+    makeJoint(llvm::to_vector(results));
 }
 
 /// A joint kernel runs where its first result is needed: all that it reads must be known there.

@@ -72,8 +72,8 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
   }
 }
 
-void KernelRunner::shareResult(int argument) {
-  buffers[graph.argumentCount()]->halide.device = buffers[argument]->halide.device;
+void KernelRunner::shareResult(int argument, int result) {
+  buffers[graph.argumentCount() + result]->halide.device = buffers[argument]->halide.device;
 }
 
 int KernelRunner::run() {

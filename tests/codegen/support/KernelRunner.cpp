@@ -146,8 +146,8 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
   buffers = bindBuffers(graph, lengths, arguments);
 }
 
-void KernelRunner::shareResult(int argument) {
-  buffers[graph.argumentCount()]->halide.host = buffers[argument]->halide.host;
+void KernelRunner::shareResult(int argument, int result) {
+  buffers[graph.argumentCount() + result]->halide.host = buffers[argument]->halide.host;
 }
 
 int KernelRunner::run() {

@@ -23,8 +23,8 @@ public:
 
   /// Gives room for arguments and results, in their layouts, and fills the arguments.
   void bind(const Lengths &lengths, const std::vector<DenseTensor> &arguments);
-  /// The only result is where this argument is.
-  void shareResult(int argument);
+  /// A result is where this argument is.
+  void shareResult(int argument, int result = 0);
   int run();
   DenseTensor result(size_t i) const;
   double compileSeconds = 0;
