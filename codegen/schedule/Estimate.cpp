@@ -33,6 +33,8 @@ static constexpr double perStream = 0.015;
 static constexpr double perCopy = 0.004;
 /// At the end all threads but one wait for the last task: for half of it.
 static constexpr double unevenTasks = 0.5;
+/// What is not hidden of reading rows from the third cache, one tile after the other.
+static constexpr double inOrder = 0.3;
 /// Of what does not stay in the second cache, by its part.
 static constexpr double rereading = 0.2;
 /// Of products by AMX, by the part of their tiles that the first cache does not hold.
@@ -99,6 +101,8 @@ bool Estimate::multipliesIntegers() const {
 double Estimate::ofRows(double rows, double vectors) const {
   double length = double(known("rows", support::assumed::rows));
   double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
+  if (family == "dense") // a gradient's rows are as many as parameters have, or a batch of whole eights
+    empty = std::ceil(length / rows) * rows / length - 1;
   return (multipliesIntegers() ? ofGroup(rows, vectors) : ofStep(rows, vectors)) * core.products * (1 + empty);
 }
 
@@ -131,7 +135,8 @@ double Estimate::ofTile(const PlanPart &part) const {
     return lanes(part);
   if (double amx = amxOf(part))
     return ofTiles(amx, std::ceil(part["columns"] / core.vector));
-  return ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
+  const double columns = part["columns"], held = family == "dense" ? std::ceil(outer / columns) * columns / outer : 1;
+  return ofRows(part["rows"], std::ceil(columns / core.vector)) * held;
 }
 
 double Estimate::ofPackedTile(int64_t columns) const {
@@ -257,12 +262,15 @@ double Estimate::grouped(const PlanPart &part) const {
   return packed(many) + exposed * exposed * packed(few);
 }
 
-/// As many rows as a step of training has at least, and twice as many: with AMX copying a strip takes longer than a short
-/// block's products, so blocks are as long as the cache lets them be.
+/// As many rows as a step of training has at least, and more: a strip is copied for each block, which with AMX takes longer than a
+/// short block's products, so blocks are as long as the cache lets them be. Of vectors half of the second counts: it is to
+/// decide on blocks, which fewer rows leave open, and of the rest little.
 double Estimate::dense(const PlanPart &part) const {
-  if (known("rows") || !known("amx"))
-    return dense(part, double(known("rows", support::assumed::rows)));
-  return dense(part, support::assumed::rows) + dense(part, 2 * support::assumed::rows);
+  if (known("rows"))
+    return dense(part, double(known("rows")));
+  const double least = dense(part, support::assumed::rows);
+  return known("amx") ? least + dense(part, 2 * support::assumed::rows)
+                      : least + dense(part, 4 * support::assumed::rows) / 2;
 }
 
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
@@ -276,17 +284,18 @@ double Estimate::dense(const PlanPart &part, double length) const {
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
   // A strip's lines are side by side as far as the group goes: the first of them is waited for.
   double line = group * columns * size, copied = (line / fromMemory + 20) / (group * vectors);
-  if (2 * core.vector * std::min(depth, whole) * size >
-      core.first) // transposed on the way: what is read and written of a vector of columns
+  // Transposed on the way, f32 by blocks in registers, else what is read and written of a vector of columns stays near or not.
+  if ((amx || formats.bits < 32) && 2 * core.vector * std::min(depth, whole) * size > core.first)
     copied *= 2;
   double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
-  double rowsAgain = size / fromThird / (group * vectors); // a group of columns reads all rows
-  double totals = 4 / depth;                               // read and written for each part, or the result at the end
-  const bool direct = parts <= part["shallow"];            // a strip of the whole depth, no totals
-  double held = (group * columns + rows * part["row_block"]) * (direct ? whole : depth) * size;
-  if (!direct)
-    held += rows * part["row_block"] * group * columns * 4;
-  double beyond = std::max(0.0, held / core.second - 1);
+  const bool direct = parts <= part["shallow"];   // a strip of the whole depth, no totals
+  double totals = direct ? 4 / whole : 8 / depth; // read and written for each part; without them results are, in one go
+  const double each = direct ? whole : depth, heldRows = rows * part["row_block"] * each * size;
+  double held = group * columns * each * size + (direct ? 0 : rows * part["row_block"] * group * columns * 4);
+  // A group of columns reads all rows, or, if they do not stay beside it, each tile of columns.
+  const bool again = !amx && held + heldRows > core.second;
+  double rowsAgain = size / fromThird / ((again ? 1 : group) * vectors) * (amx ? 1 : inOrder);
+  double beyond = std::max(0.0, (held + (amx ? heldRows : 0)) / core.second - 1);
   const bool fromFirst = (columns + rows) * (direct ? whole : depth) * 4 <= core.first;
   // Whole blocks are the longest tasks, and end in rounds of all threads.
   double full = std::max(1.0, std::floor(tiles / block)) * groups, all = tiles * groups;
@@ -360,6 +369,13 @@ static std::vector<int64_t> twice(int64_t from, int64_t to) {
   return values;
 }
 
+static std::vector<int64_t> multiples(int64_t of, int64_t most) {
+  std::vector<int64_t> values;
+  for (int64_t value = of; value <= most; value += of)
+    values.push_back(value);
+  return values;
+}
+
 std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   const std::string name(parameter.name);
   const int64_t vector = int64_t(core.vector), threads = int64_t(core.threads);
@@ -379,10 +395,10 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "rows")
     return upTo(known("rows") ? std::min(known("rows"), addresses) : addresses);
   if (name == "columns") // no wider than what there is
-    return known("tile") ? std::vector<int64_t>{known("tile")}
-           : known("outer") && known("outer") <= vector
-               ? std::vector<int64_t>{vector}
-               : twice(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1));
+    return known("tile")                                ? std::vector<int64_t>{known("tile")}
+           : known("outer") && known("outer") <= vector ? std::vector<int64_t>{vector}
+           : family == "dense" ? multiples(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1))
+                               : twice(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1));
   if (name == "unroll")
     return lanes ? std::vector<int64_t>{4} : twice(1, 8);
   if (name == "row_block" && family == "experts") // of few rows each
@@ -390,7 +406,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "blocks") // a chunk of slots is an expert's at least
     return {4};
   if (name == "row_block") // an eighth more or less is the same
-    return {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
+    return known("rows") || family != "dense"
+               ? std::vector<int64_t>{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64}
+               : std::vector<int64_t>{1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128};
   if (name == "alone")
     return {0, 1, 2, 3, 4, 5, 6, 7, 8};
   if (name == "side")

@@ -1,4 +1,4 @@
-// Takes: a lowered kernel in which blocks of 16 x 16 words are copied number by number, rows for columns. Gives: the same by
+// Takes: a lowered kernel in which square blocks of words (16 x 16) are copied number by number, rows for columns. Gives: the same by
 // vectors.
 //
 //   for row, column: turned[column, row] = words[row, column]   =>   16 vectors; four times: each two are interleaved; 16 stores
@@ -19,28 +19,29 @@ namespace quern::codegen {
 namespace {
 
 constexpr char wordName[] = "quern_turned_word";
-constexpr int half = wordsTurned / 2;
 
 std::string prefixOf(const TurnedWords &turned) {
   return turned.func.name() + ".s0.";
 }
 
-Expr vectorAt(const Expr &first) {
-  return Ramp::make(first, make_one(first.type()), wordsTurned);
+Expr vectorAt(const Expr &first, int words) {
+  return Ramp::make(first, make_one(first.type()), words);
 }
 
 /// Every other lane is of `b`; of either the upper or the lower half.
 Expr interleaved(const Expr &a, const Expr &b, bool upper) {
+  const int words = a.type().lanes(), half = words / 2;
   std::vector<int> lanes;
   for (int i = upper ? half : 0, end = i + half; i < end; ++i) {
     lanes.push_back(i);
-    lanes.push_back(wordsTurned + i);
+    lanes.push_back(words + i);
   }
   return Shuffle::make({a, b}, lanes);
 }
 
 Stmt byVectors(const TurnedWords &turned, const For *outermost) {
   PlainLoops loops(prefixOf(turned), outermost);
+  const int words = turned.words;
   const Store *store = loops.store();
   const Call *word = store->value.as<Call>();
   const Load *load = word && word->name == wordName ? word->args[0].as<Load>() : nullptr;
@@ -49,8 +50,8 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
     std::optional<int64_t> apart = as_const_int(loops.strideOf(index, loop));
     return !apart || *apart == 1;
   };
-  if (!load || load->type != UInt(32) || loops.extentOf(turned.column) != wordsTurned ||
-      loops.extentOf(turned.row) != wordsTurned || !liesAlong(load->index, turned.row) ||
+  if (!load || load->type != UInt(32) || loops.extentOf(turned.column) != words ||
+      loops.extentOf(turned.row) != words || !liesAlong(load->index, turned.row) ||
       !liesAlong(store->index, turned.column))
     throw std::logic_error("words of " + turned.func.name() + " that cannot be turned");
   std::vector<std::pair<std::string, Expr>> lets;
@@ -59,21 +60,21 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
     lets.emplace_back(unique_name(turned.func.name() + ".turned"), value);
     return Variable::make(value.type(), lets.back().first);
   };
-  for (int i = 0; i < wordsTurned; ++i)
+  for (int i = 0; i < words; ++i)
     vectors.push_back(
-        keep(Load::make(UInt(32, wordsTurned), load->name, vectorAt(loops.at(load->index, turned.column, i)),
-                        load->image, load->param, const_true(wordsTurned), ModulusRemainder())));
-  for (int width = 1; width < wordsTurned; width *= 2) {
+        keep(Load::make(UInt(32, words), load->name, vectorAt(loops.at(load->index, turned.column, i), words),
+                        load->image, load->param, const_true(words), ModulusRemainder())));
+  for (int width = 1; width < words; width *= 2) {
     std::vector<Expr> next;
-    for (int i = 0; i < half; ++i)
+    for (int i = 0; i < words / 2; ++i)
       for (bool upper : {false, true})
-        next.push_back(keep(interleaved(vectors[i], vectors[i + half], upper)));
+        next.push_back(keep(interleaved(vectors[i], vectors[i + words / 2], upper)));
     vectors = next;
   }
   std::vector<Stmt> stores;
-  for (int i = 0; i < wordsTurned; ++i)
-    stores.push_back(Store::make(store->name, vectors[i], vectorAt(loops.at(store->index, turned.row, i)), store->param,
-                                 const_true(wordsTurned), ModulusRemainder()));
+  for (int i = 0; i < words; ++i)
+    stores.push_back(Store::make(store->name, vectors[i], vectorAt(loops.at(store->index, turned.row, i), words),
+                                 store->param, const_true(words), ModulusRemainder()));
   Stmt all = Block::make(stores);
   for (auto let = lets.rbegin(); let != lets.rend(); ++let)
     all = LetStmt::make(let->first, let->second, all);
@@ -95,10 +96,10 @@ void defineTurned(Func copy, Func across, std::vector<Var> args, const Expr &val
 }
 
 void scheduleAcross(Func across, const LoopLevel &level, const Var &inner, const Var &outer, const Var &piece,
-                    int pieces) {
+                    int pieces, int words) {
   across.compute_at(level)
-      .bound_extent(inner, wordsTurned)
-      .bound_extent(outer, wordsTurned)
+      .bound_extent(inner, words)
+      .bound_extent(outer, words)
       .bound_extent(piece, pieces)
       .reorder(inner, piece, outer)
       .vectorize(inner)

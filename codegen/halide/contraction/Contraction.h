@@ -60,7 +60,8 @@ protected:
   int pieces(int operand) const { return piecesOf(b.graph, operand); }
   static Expr wordsOf(const Expr &depth);
   Expr orZero(Index index, const Expr &position, bool whole, const std::function<Expr(const Index &)> &number) const;
-  void scheduleWords(Func &strip, Func &turned, const Halide::LoopLevel &level, int tilesAtOnce, int pieces);
+  void scheduleWords(Func &strip, Func &turned, const Halide::LoopLevel &level, int tilesAtOnce, int pieces,
+                     int words = wordsTurned);
   int fusedResult() const;
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
   void unrollParts(Func sums, const std::vector<Dim> &outside) const;

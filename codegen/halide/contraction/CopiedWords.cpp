@@ -1,5 +1,5 @@
 // Takes: an operand that AMX multiplies and that is not packed. Gives: copies of it in words of two numbers beside each other along
-// the depth. What lies across in memory is turned in blocks of 16 x 16 words (amx/TurnWords.cpp).
+// the depth. What lies across in memory is turned in square blocks of words (amx/TurnWords.cpp).
 #include "codegen/halide/contraction/Contraction.h"
 
 using namespace Halide;
@@ -21,7 +21,8 @@ Expr Contraction::orZero(Index index, const Expr &position, bool whole,
 
 /// Of columns, whose loops are a tile's, the depth's, pieces, perhaps others, and the one over tiles. `turned`: undefined where
 /// they are side by side in memory.
-void Contraction::scheduleWords(Func &strip, Func &turned, const LoopLevel &level, int tilesAtOnce, int pieces) {
+void Contraction::scheduleWords(Func &strip, Func &turned, const LoopLevel &level, int tilesAtOnce, int pieces,
+                                int words) {
   Var depth = KernelBuilder::var(reduced.back().name), wordBlock("words"), laneBlock("lanes"), wordOfBlock("word"),
       laneOfBlock("lane");
   strip.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), tilesAtOnce).bound_extent(piece, pieces);
@@ -29,14 +30,12 @@ void Contraction::scheduleWords(Func &strip, Func &turned, const LoopLevel &leve
     strip.vectorize(lane, tileColumns).reorder(lane, piece, Var("tile"), depth).unroll(piece);
     return;
   }
-  strip.align_bounds(depth, wordsTurned);
-  strip
-      .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
-            TailStrategy::RoundUp)
+  strip.align_bounds(depth, words);
+  strip.tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, words, words, TailStrategy::RoundUp)
       .reorder(laneOfBlock, wordOfBlock, piece, wordBlock, laneBlock);
-  scheduleAcross(turned, LoopLevel(strip, wordBlock), depth, lane, piece, pieces);
-  b.turnedWords.push_back(
-      {strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
+  scheduleAcross(turned, LoopLevel(strip, wordBlock), depth, lane, piece, pieces, words);
+  b.turnedWords.push_back({strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name(),
+                           words}); // parts of loops
 }
 
 } // namespace quern::codegen

@@ -46,7 +46,8 @@ DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pa
       partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]), terms(termsOf(pieces(x), pieces(w))),
       narrow(prepareOperands(builder, pattern)),
       wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0),
-      pairs(!amx && multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this)) {
+      pairs(!amx && multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this)),
+      turns(!amx && !pairs && tile % b.target.vector == 0 && b.graph.nodes[w].dims.back().name == reduced.back().name) {
   if (amx)
     rows = amx * tileRows;
   if (row->fixed()) // a block ends with the rows
@@ -88,6 +89,13 @@ void DenseContraction::copyColumns(Products &out) {
   out.strip = b.newFunc("strip", node);
   if (amx)
     return copyWordsOfColumns(out);
+  if (turns) {
+    Index at = KernelBuilder::varsOf(weight.dims);
+    defineTurned(out.strip, out.turned = b.newFunc("words", node),
+                 copyArgs({lane, KernelBuilder::var(depth.name), piece}, w, tileIndex),
+                 reinterpret<uint32_t>(numberOf(w, at, at.at(depth.name))));
+    return;
+  }
   std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name)}, w, tileIndex);
   Index own = KernelBuilder::varsOf(weight.dims);
   if (!pairs) {
@@ -137,6 +145,8 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
     first.insert(first.begin(), out.pair);
   if (amx)
     first.push_back(columnPiece(terms, out.term));
+  if (turns)
+    first.push_back(0);
   std::vector<Expr> call = copyCall(first, w, Var("tile"), index);
   out.sums = b.newFunc("sums", node);
   if (amx) {
@@ -146,7 +156,8 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   }
   Expr left = rowsAt(out, step, index);
   out.sums(args) = 0.0f;
-  out.sums(args) += pairs ? cast<float>(out.strip(call)) * cast<float>(left) : left * out.strip(call);
+  Expr right = turns ? reinterpret<float>(out.strip(call)) : out.strip(call);
+  out.sums(args) += pairs ? cast<float>(right) * cast<float>(left) : left * right;
   return out;
 }
 
@@ -215,8 +226,9 @@ Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
 }
 
 void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
-  if (amx)
-    return scheduleWords(out.strip, out.turned, copies, group, pieces(w));
+  if (amx || turns)
+    return scheduleWords(out.strip, out.turned, copies, group, amx ? pieces(w) : 1,
+                         amx ? wordsTurned : b.target.vector);
   Var depth = KernelBuilder::var(reduced.back().name);
   const int vector = vectorOfTile();
   out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);

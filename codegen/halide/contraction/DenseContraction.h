@@ -18,7 +18,7 @@ private:
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
     Func
         copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
-    Func turned;           ///< for AMX: 16 x 16 words of columns that lie along the depth
+    Func turned;           ///< blocks of words of columns that lie along the depth
     RVar over, pair, term; ///< the steps of the depth; of pairs also which of the two; for AMX also which pieces of f32
   };
   Expr tilesOfRows() const;
@@ -53,6 +53,7 @@ private:
   bool narrow;                                ///< x is bf16 in memory
   bool wholeParts;
   bool pairs;               ///< both are in bf16, and vectors multiply these in pairs
+  bool turns;               ///< columns that lie along the depth become words, in blocks that registers turn
   Func totals;              ///< what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
