@@ -6,7 +6,9 @@
 // Why: a result may be written over an argument, of which Halide does not know.
 #include "codegen/halide/lowered/StoreTogether.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 using namespace Halide;
@@ -21,56 +23,93 @@ public:
   ValuesFirst(std::string name, size_t results) : name(std::move(name)), results(results) {}
 
 private:
+  using Lets = std::vector<std::pair<std::string, Expr>>;
+  /// One of the statements after each other that a block has, without the names around it.
+  struct Item {
+    Lets lets; ///< which it is the first to see
+    Stmt stmt;
+  };
   std::string name;
   size_t results;
 
-  struct Value {
-    std::vector<std::pair<std::string, Expr>> lets; ///< what its expressions have names for, outermost first
-    const Store *store = nullptr;
-  };
-
-  bool isResult(const Store *store) const { return store && store->name.compare(0, name.size(), name) == 0; }
-  Value valueOf(Stmt stmt) const {
-    Value value;
-    for (const LetStmt *let; (let = stmt.as<LetStmt>()); stmt = let->body)
-      value.lets.emplace_back(let->name, let->value);
+  const Store *resultOf(const Stmt &stmt) const {
     const auto *store = stmt.as<Store>();
-    value.store = isResult(store) ? store : nullptr;
-    return value;
+    return store && store->name.compare(0, name.size(), name) == 0 ? store : nullptr;
   }
 
-  using IRMutator::visit;
-  Stmt visit(const Store *store) override {
-    if (isResult(store))
-      throw std::logic_error(store->name + " is stored without the results beside it");
-    return IRMutator::visit(store);
-  }
-  Stmt visit(const Block *block) override {
-    std::vector<Value> all;
-    Stmt rest = block;
-    while (all.size() < results && rest.defined()) {
-      const auto *more = rest.as<Block>();
-      Value value = valueOf(more ? more->first : rest);
-      if (!value.store)
-        break;
-      all.push_back(std::move(value));
-      rest = more ? more->rest : Stmt();
+  /// `lets`: around what comes next.
+  static void flatten(const Stmt &stmt, Lets &lets, std::vector<Item> &items) {
+    if (const auto *block = stmt.as<Block>()) {
+      flatten(block->first, lets, items);
+      flatten(block->rest, lets, items);
+    } else if (const auto *let = stmt.as<LetStmt>()) {
+      lets.emplace_back(let->name, let->value);
+      flatten(let->body, lets, items);
+    } else {
+      items.push_back({std::move(lets), stmt});
+      lets.clear();
     }
-    if (all.size() < results)
-      return IRMutator::visit(block);
-    std::vector<std::pair<std::string, Expr>> lets;
+  }
+
+  /// Names of CSE, each of which stands for one value, may be seen by what comes after.
+  static Stmt within(const Lets &lets, Stmt stmt) {
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+      stmt = LetStmt::make(let->first, let->second, stmt);
+    return stmt;
+  }
+
+  Stmt rewrite(const Stmt &stmt) {
+    Lets lets;
+    std::vector<Item> items;
+    flatten(stmt, lets, items);
+    if (std::none_of(items.begin(), items.end(), [&](const Item &item) { return resultOf(item.stmt); }))
+      return Stmt();
+    Stmt all;
+    for (size_t end = items.size(); end;) {
+      const size_t from = resultOf(items[end - 1].stmt) ? end - std::min(end, results) : end - 1;
+      Stmt part = end - from > 1 ? together(items, from, end) : within(items[from].lets, mutate(items[from].stmt));
+      // The part's names go on to what is behind it.
+      all = all.defined() ? followedBy(part, all) : part;
+      end = from;
+    }
+    return all;
+  }
+
+  static Stmt followedBy(const Stmt &stmt, const Stmt &next) {
+    if (const auto *let = stmt.as<LetStmt>())
+      return LetStmt::make(let->name, let->value, followedBy(let->body, next));
+    return Block::make(stmt, next);
+  }
+
+  /// The results of one element.
+  Stmt together(const std::vector<Item> &items, size_t from, size_t end) const {
+    Lets lets;
     std::vector<Stmt> stores;
-    for (const Value &value : all) {
-      lets.insert(lets.end(), value.lets.begin(), value.lets.end()); // CSE gives each a name of its own
-      const Store *store = value.store;
+    for (size_t i = from; i < end; ++i) {
+      const Store *store = resultOf(items[i].stmt);
+      if (!store || end - from != results || store->name != name + std::to_string(i - from))
+        throw std::logic_error("results of " + name + " are not stored together");
+      lets.insert(lets.end(), items[i].lets.begin(), items[i].lets.end());
       lets.emplace_back(unique_name('r'), store->value);
       stores.push_back(Store::make(store->name, Variable::make(store->value.type(), lets.back().first), store->index,
                                    store->param, store->predicate, store->alignment));
     }
-    Stmt together = Block::make(stores);
-    for (size_t i = lets.size(); i-- > 0;)
-      together = LetStmt::make(lets[i].first, lets[i].second, together);
-    return rest.defined() ? Block::make(together, mutate(rest)) : together;
+    return within(lets, Block::make(stores));
+  }
+
+  using IRMutator::visit;
+  Stmt visit(const Store *store) override {
+    if (resultOf(store))
+      throw std::logic_error(store->name + " is stored without the results beside it");
+    return IRMutator::visit(store);
+  }
+  Stmt visit(const Block *block) override {
+    Stmt changed = rewrite(block);
+    return changed.defined() ? changed : IRMutator::visit(block);
+  }
+  Stmt visit(const LetStmt *let) override {
+    Stmt changed = rewrite(let);
+    return changed.defined() ? changed : IRMutator::visit(let);
   }
 };
 
