@@ -171,8 +171,8 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   PlanPart part{anchor.family, given};
   part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
   part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 1}, {"slice", 64}});
-  // Measured (H100). A step of codes is four bytes of a lane, so to ask for a line takes as many requests as to read it.
-  part.numbers.insert({"ahead", known(anchor.facts, "bits") < 16 ? 0 : 3});
+  // Measured (H100). A step of codes is four bytes of a lane: to ask for a line takes as many requests as to read it.
+  part.numbers.insert({"ahead", known(anchor.facts, "bits") < 16 ? 1 : 3});
   int64_t parts = std::max<int64_t>(1, known(anchor.facts, "parts"));
   part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}, {"some", 256}, {"exact", 0}});
   int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),
