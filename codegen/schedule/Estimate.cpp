@@ -98,11 +98,16 @@ bool Estimate::multipliesIntegers() const {
   return formats.rowBits < 16 && formats.bits <= 8;
 }
 
+/// What tiles that cover a length hold, beside the length.
+static double covered(double length, double tile) {
+  return std::ceil(length / tile) * tile / length;
+}
+
 double Estimate::ofRows(double rows, double vectors) const {
   double length = double(known("rows", support::assumed::rows));
   double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
   if (family == "dense") // a gradient's rows are as many as parameters have, or a batch of whole eights
-    empty = std::ceil(length / rows) * rows / length - 1;
+    empty = covered(length, rows) - 1;
   return (multipliesIntegers() ? ofGroup(rows, vectors) : ofStep(rows, vectors)) * core.products * (1 + empty);
 }
 
@@ -125,9 +130,8 @@ double Estimate::ofTiles(double tiles, double vectors) const {
   const double spilled = coded && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
   const double chained = coded ? 0 : terms * tileLatency / (across * held);
   const double cycles = together({terms * size, loads, chained, scaled + spilled});
-  const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
-  const double empty = std::ceil(length / rows) * rows / length;
-  return cycles / (size * depth) * core.products * empty;
+  const double length = double(known("rows", support::assumed::rows));
+  return cycles / (size * depth) * core.products * covered(length, size * tiles);
 }
 
 double Estimate::ofTile(const PlanPart &part) const {
@@ -135,7 +139,7 @@ double Estimate::ofTile(const PlanPart &part) const {
     return lanes(part);
   if (double amx = amxOf(part))
     return ofTiles(amx, std::ceil(part["columns"] / core.vector));
-  const double columns = part["columns"], held = family == "dense" ? std::ceil(outer / columns) * columns / outer : 1;
+  const double columns = part["columns"], held = family == "dense" ? covered(outer, columns) : 1;
   return ofRows(part["rows"], std::ceil(columns / core.vector)) * held;
 }
 
@@ -290,13 +294,13 @@ double Estimate::dense(const PlanPart &part, double length) const {
   double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
   const bool direct = parts <= part["shallow"];   // a strip of the whole depth, no totals
   double totals = direct ? 4 / whole : 8 / depth; // read and written for each part; without them results are, in one go
-  const double each = direct ? whole : depth, heldRows = rows * part["row_block"] * each * size;
-  double held = group * columns * each * size + (direct ? 0 : rows * part["row_block"] * group * columns * 4);
+  const double each = direct ? whole : depth, blockRows = rows * part["row_block"], heldRows = blockRows * each * size;
+  double held = group * columns * each * size + (direct ? 0 : blockRows * group * columns * 4);
   // A group of columns reads all rows, or, if they do not stay beside it, each tile of columns.
   const bool again = !amx && held + heldRows > core.second;
   double rowsAgain = size / fromThird / ((again ? 1 : group) * vectors) * (amx ? 1 : inOrder);
   double beyond = std::max(0.0, (held + (amx ? heldRows : 0)) / core.second - 1);
-  const bool fromFirst = (columns + rows) * (direct ? whole : depth) * 4 <= core.first;
+  const bool fromFirst = (columns + rows) * each * 4 <= core.first;
   // Whole blocks are the longest tasks, and end in rounds of all threads.
   double full = std::max(1.0, std::floor(tiles / block)) * groups, all = tiles * groups;
   double rounds = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;

@@ -1,10 +1,9 @@
 // Takes: the gradient's sum. Gives: parameters after a step.
 //
 // The flat memory of parameters, gradients and moments is cut into pieces, each of which goes through the program's update
-// function (passes/gradient/Optimizers.cpp). Results replace what they are made of: its kernels are elementwise, read an
-// element before they write it, and write each once (no schedule computes a tail twice); what an update replaces nobody
-// reads again. On the processor a piece has some thousand elements, which stay in the cache from one launch to the next, so
-// memory sees one pass. On a device a piece is as large as makes a launch worth its while. Sums over pieces are added in the
+// function (passes/gradient/Optimizers.cpp). Results replace what they are made of: its kernel gives all of them, computes all
+// of an element before it stores any, and stores each once (no schedule computes a tail twice); what an update replaces nobody
+// reads again. So memory sees one pass. On the processor a piece has some thousand elements. On a device a piece is as large as makes a launch worth its while. Sums over pieces are added in the
 // order of pieces, so that results do not depend on the number of threads.
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
