@@ -281,11 +281,23 @@ void KernelBuilder::outputTogether() {
   outputs.push_back({all, dims, {}, false, {}, false});
 }
 
-void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
+/// What a node is a view of.
+int KernelBuilder::sourceOf(int node) const {
   while (node >= graph.argumentCount() && !graph.nodes[node].operands.empty())
     node = graph.nodes[node].operands[0];
-  if (bytes && node < graph.argumentCount())
-    fetchedAhead.push_back({func.name() + ".s1.", arguments[node].name(), bytes, cacheAhead(target)});
+  return node;
+}
+
+void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
+  if (int from = sourceOf(node); bytes && from < graph.argumentCount())
+    fetchedAhead.push_back({func.name() + ".s1.", arguments[from].name(), bytes, cacheAhead(target)});
+}
+
+void KernelBuilder::fetchNext(FetchedNext strip, int node) {
+  if (int from = sourceOf(node); from < graph.argumentCount()) {
+    strip.buffer = arguments[from].name();
+    fetchedNext.push_back(std::move(strip));
+  }
 }
 
 BuiltKernel KernelBuilder::build() {
@@ -323,6 +335,7 @@ BuiltKernel KernelBuilder::build() {
   codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
+  codegen::fetchNext(built.pipeline, fetchedNext);
   if (!onDevice())
     sumByHalves(built.pipeline);
   for (const std::string &symbol : graph.symbols)

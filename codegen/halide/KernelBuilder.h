@@ -10,6 +10,7 @@
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/amx/TurnWords.h"
 #include "codegen/halide/lowered/FetchAhead.h"
+#include "codegen/halide/lowered/FetchNext.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"
@@ -128,6 +129,8 @@ public:
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
+  /// A copy of columns of the argument that a node is read from, if it is one's.
+  void fetchNext(FetchedNext strip, int node);
   /// Loops of the update of `func`, which are serial in its schedule (lowered/UnrollLast.h).
   void unrollLast(const Func &func, const std::vector<Halide::VarOrRVar> &loops) {
     for (const Halide::VarOrRVar &loop : loops)
@@ -157,9 +160,11 @@ public:
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
   std::vector<FetchedAhead> fetchedAhead;              ///< lines of memory that single rows read
+  std::vector<FetchedNext> fetchedNext;                ///< and those that copies of columns will
 
 private:
   // Arguments and results (KernelBuilder.cpp)
+  int sourceOf(int node) const;
   void declareArguments();
   void define(int node);
   void output(size_t result);

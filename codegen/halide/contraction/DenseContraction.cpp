@@ -246,6 +246,9 @@ void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, c
   scheduleStrip(out, copies);
   if (amx)
     return scheduleTiledProducts(out, tiles);
+  b.fetchNext({out.strip.name(), "", KernelBuilder::var(reduced.back().name).name(), pairs ? inPair : 1, tile,
+               &out == &products ? ".tile" : ".ct"},
+              w);
   Var m = KernelBuilder::var(row->name);
   int vector = vectorOfTile();
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);

@@ -139,18 +139,19 @@ private:
       run = runs.insert(runs.end(), Run{one.buffer, read.full, {}});
     for (int64_t line = lineOf(first); line <= lineOf(first + read.bytes - 1); ++line)
       if (run->lines.insert(line).second)
-        all.push_back(request(one, read.at + make_const(Int(64), line * lineBytes - first + one.bytes)));
-  }
-
-  /// LLVM's intrinsic: of a read, how near (3: the first cache), of data.
-  static Stmt request(const FetchedAhead &one, const Expr &byte) {
-    Expr memory = reinterpret(UInt(64), Variable::make(Handle(), one.buffer));
-    Expr address = reinterpret(Handle(), memory + cast<uint64_t>(simplify(byte)));
-    return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {address, 0, 4 - one.cache, 1}, Call::Extern));
+        all.push_back(
+            requestLine(one.buffer, read.at + make_const(Int(64), line * lineBytes - first + one.bytes), one.cache));
   }
 };
 
 } // namespace
+
+Stmt requestLine(const std::string &buffer, const Expr &byte, int cache) {
+  Expr memory = reinterpret(UInt(64), Variable::make(Handle(), buffer));
+  Expr address = reinterpret(Handle(), memory + cast<uint64_t>(simplify(byte)));
+  // LLVM's intrinsic: of a read, how near (3: the first cache), of data.
+  return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {address, 0, 4 - cache, 1}, Call::Extern));
+}
 
 void fetchAhead(Pipeline &pipeline, const std::vector<FetchedAhead> &fetched) {
   if (!fetched.empty())

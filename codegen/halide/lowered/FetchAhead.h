@@ -18,6 +18,9 @@ struct FetchedAhead {
   int cache; ///< which takes it: 1, and those behind it, or 2
 };
 
+/// Asks for the line that holds a byte of a buffer (`byte`: 64 bits, from its begin).
+Halide::Internal::Stmt requestLine(const std::string &buffer, const Halide::Expr &byte, int cache);
+
 /// Adds these requests to what the pipeline becomes. Lines behind the buffer's end are asked for, too: that never fails.
 void fetchAhead(Halide::Pipeline &pipeline, const std::vector<FetchedAhead> &fetched);
 
