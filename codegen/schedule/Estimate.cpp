@@ -321,7 +321,9 @@ double Estimate::lanes(const PlanPart &part) const {
   double queries = double(gradient ? support::assumed::gradientQueries : support::assumed::queries),
          depth = double(known("depth", 64)), values = double(known("values", 64));
   double tile = ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors);
-  double ragged = (std::ceil(depth / step) + std::ceil(values / step)) * step / (depth + values);
+  // Behind the columns of a row's sums stand its largest score and its total (AttentionBlocks.cpp).
+  double sums = values + (gradient ? 0 : 2);
+  double ragged = (std::ceil(depth / step) + std::ceil(sums / step)) * step / (depth + values);
   // A gradient's tile has the values of a score beside its sums: a third of the registers.
   double demand = step * vectors + vectors + 1;
   double spilled = gradient && demand > 0.7 * core.registers ? 1 : 0;
@@ -425,10 +427,14 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {256, 512, 1024, 2048, parameter.most};
   if (name == "depth")
     return twice(64, known("amx") ? 4096 : 1024);
+  if (name == "step" && family == "attention")
+    return {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 16};
   if (name == "step")
     return twice(1, 16);
   if (name == "keys")
     return twice(64, 2048);
+  if (name == "block" && family == "attention") // whole tiles of one, two, three or four vectors of 16
+    return {96, 128, 192, 256, 384};
   if (name == "block")
     return twice(96, 384);
   // What follows from one fact alone.

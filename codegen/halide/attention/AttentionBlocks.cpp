@@ -151,12 +151,15 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
   weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
+  int together = std::min(unroll, step); // keys of a group, without a rest
+  while (step % together)
+    --together;
   sums.update()
       .reorder(row, column, inGroup, overGroups)
       .vectorize(row, width)
       .unroll(row)
       .unroll(column)
-      .unroll(inGroup, unroll);
+      .unroll(inGroup, together);
 
   auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
     int narrow = narrowed(extent);
