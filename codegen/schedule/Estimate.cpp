@@ -189,8 +189,10 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
-  double totals = depth < inner ? 4 / depth * core.products : 0;   // read and written for each part
-  const double size = !amx ? 4 : pieces ? 6 : formats.rowBits / 8; // three pieces of f32
+  double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
+  // As they are multiplied: in pairs, in codes; three pieces of f32.
+  const bool pairs = formats.rowBits == 16 && formats.bits == 16;
+  const double size = pieces ? 6 : amx || pairs || multipliesIntegers() ? formats.rowBits / 8 : 4;
   double held = (part["row_block"] * rows + columns) * depth * size;
   double beyond = std::max(0.0, held / core.second - 1);
   double share = amx ? ofTiles(amx, vectors) : 1; // of what the products take
