@@ -8,9 +8,9 @@
 
 #include "codegen/halide/Family.h"
 #include "codegen/halide/amx/TileProducts.h"
-#include "codegen/halide/amx/TurnWords.h"
 #include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/halide/lowered/FetchNext.h"
+#include "codegen/halide/lowered/TurnWords.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"

@@ -124,9 +124,11 @@ TuningDatabase::TuningDatabase(const std::string &path) : file(path) {
     if (!tables) {
       run("begin immediate");
       ask("select count(*) from sqlite_master", tables); // another process may have been first
-      if (!tables)
-        run(std::string(schema) + "pragma application_id = " + std::to_string(applicationId) +
-            "; pragma user_version = " + std::to_string(schemaVersion) + ";");
+      if (!tables) {
+        run(schema);
+        run("pragma application_id = " + std::to_string(applicationId));
+        run("pragma user_version = " + std::to_string(schemaVersion));
+      }
       run("commit");
     }
     run(laterSchema); // older databases have none of it

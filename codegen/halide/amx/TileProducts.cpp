@@ -140,9 +140,7 @@ public:
     from.nextTile = from.apart * tileRows;
     from.nextStep = tileBytes / rows.type.bytes();
     from.memory = either("from", Variable::make(Handle(), copy), Variable::make(Handle(), rows.buffer));
-    Stmt all = blocks(from, count);
-    for (auto let = chosen.rbegin(); let != chosen.rend(); ++let)
-      all = LetStmt::make(let->first, let->second, all);
+    Stmt all = within(chosen, blocks(from, count));
     all = Block::make(
         {IfThenElse::make(few, copyRows({copy, rows.type, 0, depth}, count, depth)), all, Free::make(copy)});
     return Allocate::make(copy, rows.type, MemoryType::Auto, {count, depth}, few, all);
@@ -162,7 +160,7 @@ private:
   Expr firstStep = 0, steps;               ///< of 64 bytes, where the depth has more than one
   Expr rowGroup, columnGroup, outGroup;    ///< how far the next sum's numbers are
   std::vector<Expr> rowTerms, columnTerms; ///< how far the pieces of a term are behind the first one's
-  std::vector<std::pair<std::string, Expr>> chosen;
+  Lets chosen;
 
   static const Load *loadOf(const Expr &value) {
     Loads loads;

@@ -1,5 +1,5 @@
 // Takes: an operand that AMX multiplies and that is not packed. Gives: copies of it in words of two numbers beside each other along
-// the depth. What lies across in memory is turned in square blocks of words (amx/TurnWords.cpp).
+// the depth. What lies across in memory is turned in square blocks of words (lowered/TurnWords.cpp).
 #include "codegen/halide/contraction/Contraction.h"
 
 using namespace Halide;

@@ -2,6 +2,8 @@
 // that stands some bytes behind it. Reads of one iteration that share a line ask once.
 #include "codegen/halide/lowered/FetchAhead.h"
 
+#include "codegen/halide/lowered/Lets.h"
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -32,8 +34,6 @@ class CastLast : public IRMutator {
   }
 };
 
-using Lets = std::vector<std::pair<std::string, Expr>>;
-
 /// Vectors of neighbouring elements that a statement reads of a buffer.
 class Reads : public IRVisitor {
 public:
@@ -48,12 +48,6 @@ public:
 private:
   const std::string &buffer;
   Lets lets, own; ///< around the statement, within it
-
-  static Expr without(const Lets &lets, Expr value) {
-    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-      value = substitute(let->first, let->second, value);
-    return value;
-  }
 
   using IRVisitor::visit;
   void visit(const Load *load) override {

@@ -10,6 +10,7 @@
 #include "codegen/halide/lowered/FetchNext.h"
 
 #include "codegen/halide/lowered/FetchAhead.h"
+#include "codegen/halide/lowered/Lets.h"
 
 #include <algorithm>
 #include <optional>
@@ -20,14 +21,6 @@ using namespace Halide::Internal;
 namespace quern::codegen {
 
 namespace {
-
-using Lets = std::vector<std::pair<std::string, Expr>>;
-
-Expr without(const Lets &lets, Expr value) {
-  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-    value = substitute(let->first, let->second, value);
-  return value;
-}
 
 /// By the end of its name, behind which Halide may say that it now begins at 0.
 bool isLoop(const For *loop, const std::string &name) {
@@ -54,7 +47,9 @@ private:
   std::vector<const For *> loops;
 
   using IRVisitor::visit;
-  void visit(const LetStmt *let) override {
+  void visit(const LetStmt *let) override { named(let); }
+  void visit(const Let *let) override { named(let); }
+  template <typename T> void named(const T *let) {
     lets.emplace_back(let->name, let->value);
     IRVisitor::visit(let);
     lets.pop_back();
@@ -68,8 +63,9 @@ private:
   /// `value` in the first iteration of the copy's loops, but the next one of `moved`.
   Expr at(const Expr &value, const std::string &moved) const {
     Expr result = value;
-    for (const For *loop : loops)
-      result = substitute(loop->name, without(lets, loop->min) + (loop->name.starts_with(moved) ? 1 : 0), result);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) // where one begins may depend on those around it
+      result =
+          substitute((*loop)->name, without(lets, (*loop)->min) + ((*loop)->name.starts_with(moved) ? 1 : 0), result);
     return result;
   }
 

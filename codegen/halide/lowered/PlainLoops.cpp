@@ -48,8 +48,7 @@ int PlainLoops::extentOf(const std::string &loop) const {
 }
 
 Expr PlainLoops::at(Expr value, const std::string &further, int by) const {
-  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-    value = substitute(let->first, let->second, value);
+  value = without(lets, value);
   for (const auto &[name, loop] : loops)
     value = substitute(loop->name, name == further ? loop->min + by : loop->min, value);
   return simplify(value);

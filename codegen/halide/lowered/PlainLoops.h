@@ -2,6 +2,8 @@
 #ifndef QUERN_CODEGEN_HALIDE_LOWERED_PLAINLOOPS_H
 #define QUERN_CODEGEN_HALIDE_LOWERED_PLAINLOOPS_H
 
+#include "codegen/halide/lowered/Lets.h"
+
 #include <Halide.h>
 
 #include <functional>
@@ -27,7 +29,7 @@ public:
 
 private:
   std::map<std::string, const Halide::Internal::For *> loops;
-  std::vector<std::pair<std::string, Halide::Expr>> lets;
+  Lets lets;
   const Halide::Internal::Store *stored = nullptr;
 };
 

@@ -6,6 +6,8 @@
 // Why: a result may be written over an argument, of which Halide does not know.
 #include "codegen/halide/lowered/StoreTogether.h"
 
+#include "codegen/halide/lowered/Lets.h"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -23,7 +25,6 @@ public:
   ValuesFirst(std::string name, size_t results) : name(std::move(name)), results(results) {}
 
 private:
-  using Lets = std::vector<std::pair<std::string, Expr>>;
   /// One of the statements after each other that a block has, without the names around it.
   struct Item {
     Lets lets; ///< which it is the first to see
@@ -51,13 +52,6 @@ private:
     }
   }
 
-  /// Names of CSE, each of which stands for one value, may be seen by what comes after.
-  static Stmt within(const Lets &lets, Stmt stmt) {
-    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-      stmt = LetStmt::make(let->first, let->second, stmt);
-    return stmt;
-  }
-
   Stmt rewrite(const Stmt &stmt) {
     Lets lets;
     std::vector<Item> items;
@@ -68,7 +62,7 @@ private:
     for (size_t end = items.size(); end;) {
       const size_t from = resultOf(items[end - 1].stmt) ? end - std::min(end, results) : end - 1;
       Stmt part = end - from > 1 ? together(items, from, end) : within(items[from].lets, mutate(items[from].stmt));
-      // The part's names go on to what is behind it.
+      // The part's names, of CSE, each of which stands for one value, go on to what is behind it.
       all = all.defined() ? followedBy(part, all) : part;
       end = from;
     }

@@ -1,6 +1,6 @@
 // Square blocks of words, rows for columns, in registers: Halide 21 has no schedule for it, and gathers number by number.
-#ifndef QUERN_CODEGEN_HALIDE_AMX_TURNWORDS_H
-#define QUERN_CODEGEN_HALIDE_AMX_TURNWORDS_H
+#ifndef QUERN_CODEGEN_HALIDE_LOWERED_TURNWORDS_H
+#define QUERN_CODEGEN_HALIDE_LOWERED_TURNWORDS_H
 
 #include <Halide.h>
 

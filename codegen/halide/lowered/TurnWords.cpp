@@ -5,8 +5,9 @@
 //
 // Interleaving vectors i and i + 8 to 2 i and 2 i + 1 moves a bit of the vector's number to the lane's, so that after four
 // times each has taken the place of the other.
-#include "codegen/halide/amx/TurnWords.h"
+#include "codegen/halide/lowered/TurnWords.h"
 
+#include "codegen/halide/lowered/Lets.h"
 #include "codegen/halide/lowered/PlainLoops.h"
 
 #include <optional>
@@ -54,7 +55,7 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
       loops.extentOf(turned.row) != words || !liesAlong(load->index, turned.row) ||
       !liesAlong(store->index, turned.column))
     throw std::logic_error("words of " + turned.func.name() + " that cannot be turned");
-  std::vector<std::pair<std::string, Expr>> lets;
+  Lets lets;
   std::vector<Expr> vectors;
   auto keep = [&](const Expr &value) {
     lets.emplace_back(unique_name(turned.func.name() + ".turned"), value);
@@ -75,10 +76,7 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
   for (int i = 0; i < words; ++i)
     stores.push_back(Store::make(store->name, vectors[i], vectorAt(loops.at(store->index, turned.row, i), words),
                                  store->param, const_true(words), ModulusRemainder()));
-  Stmt all = Block::make(stores);
-  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-    all = LetStmt::make(let->first, let->second, all);
-  return all;
+  return within(lets, Block::make(stores));
 }
 
 } // namespace

@@ -1,0 +1,30 @@
+// Names that statements give to values, in the order in which they are given.
+#ifndef QUERN_CODEGEN_HALIDE_LOWERED_LETS_H
+#define QUERN_CODEGEN_HALIDE_LOWERED_LETS_H
+
+#include <Halide.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quern::codegen {
+
+using Lets = std::vector<std::pair<std::string, Halide::Expr>>;
+
+/// The same value, with what the names stand for in their place.
+inline Halide::Expr without(const Lets &lets, Halide::Expr value) {
+  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+    value = Halide::Internal::substitute(let->first, let->second, value);
+  return value;
+}
+
+/// A statement that may use the names.
+inline Halide::Internal::Stmt within(const Lets &lets, Halide::Internal::Stmt stmt) {
+  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+    stmt = Halide::Internal::LetStmt::make(let->first, let->second, stmt);
+  return stmt;
+}
+
+} // namespace quern::codegen
+#endif
