@@ -3,8 +3,9 @@
 // The flat memory of parameters, gradients and moments is cut into pieces, each of which goes through the program's update
 // function (passes/gradient/Optimizers.cpp). Results replace what they are made of: its kernel gives all of them, computes all
 // of an element before it stores any, and stores each once (no schedule computes a tail twice); what an update replaces nobody
-// reads again. So memory sees one pass. On the processor a piece has some thousand elements. On a device a piece is as large as makes a launch worth its while. Sums over pieces are added in the
-// order of pieces, so that results do not depend on the number of threads.
+// reads again. So memory sees one pass. On the processor a piece has some thousand elements, on a device as many as make a
+// launch worth its while. Sums over pieces are added in the order of pieces, so that results do not depend on the number of
+// threads.
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/training/Trainer.h"

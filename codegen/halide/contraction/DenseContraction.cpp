@@ -246,7 +246,7 @@ void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, c
   scheduleStrip(out, copies);
   if (amx)
     return scheduleTiledProducts(out, tiles);
-  b.fetchNext({out.strip.name(), "", KernelBuilder::var(reduced.back().name).name(), pairs ? inPair : 1, tile,
+  b.fetchNext({out.strip.name(), KernelBuilder::var(reduced.back().name).name(), pairs ? inPair : 1, tile,
                &out == &products ? ".tile" : ".ct"},
               w);
   Var m = KernelBuilder::var(row->name);

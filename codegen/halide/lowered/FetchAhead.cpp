@@ -15,8 +15,6 @@ namespace quern::codegen {
 
 namespace {
 
-constexpr int64_t lineBytes = 64;
-
 /// Positions of 64 bits are made of casts, which Halide's simplifier does not look through.
 class CastLast : public IRMutator {
   using IRMutator::visit;
@@ -76,24 +74,16 @@ int64_t lineOf(int64_t byte) {
   return byte >= 0 ? byte / lineBytes : -((lineBytes - 1 - byte) / lineBytes);
 }
 
-class Fetch : public IRMutator {
+class Fetch : public MutatorWithLets {
 public:
   explicit Fetch(const std::vector<FetchedAhead> &fetched) : fetched(fetched) {}
 
 private:
   std::vector<FetchedAhead> fetched;
   std::vector<const FetchedAhead *> active; ///< whose loops are around
-  Lets lets;
-  std::vector<Run> runs; ///< of the innermost loop
+  std::vector<Run> runs;                    ///< of the innermost loop
 
-  using IRMutator::visit;
-  Stmt visit(const LetStmt *let) override {
-    lets.emplace_back(let->name, let->value);
-    Stmt body = mutate(let->body);
-    lets.pop_back();
-    return LetStmt::make(let->name, let->value, body);
-  }
-
+  using MutatorWithLets::visit;
   Stmt visit(const For *loop) override {
     std::vector<Run> outer;
     std::swap(outer, runs);

@@ -18,6 +18,8 @@ struct FetchedAhead {
   int cache; ///< which takes it: 1, and those behind it, or 2
 };
 
+inline constexpr int lineBytes = 64;
+
 /// Asks for the line that holds a byte of a buffer (`byte`: 64 bits, from its begin).
 Halide::Internal::Stmt requestLine(const std::string &buffer, const Halide::Expr &byte, int cache);
 

@@ -27,6 +27,11 @@ bool isLoop(const For *loop, const std::string &name) {
   return loop->name.ends_with(name) || loop->name.ends_with(name + ".rebased");
 }
 
+/// Whether a loop is `whole`, or one of those that a schedule has split it into.
+bool isOf(const For *loop, const std::string &whole) {
+  return (loop->name + ".").starts_with(whole + ".");
+}
+
 /// Where a copy reads, in elements of its buffer.
 struct Copied {
   Expr first;                    ///< of its first column at its first step, by the loops around the copy
@@ -61,11 +66,10 @@ private:
   }
 
   /// `value` in the first iteration of the copy's loops, but the next one of `moved`.
-  Expr at(const Expr &value, const std::string &moved) const {
+  Expr at(const Expr &value, const std::string &moved = "") const {
     Expr result = value;
     for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) // where one begins may depend on those around it
-      result =
-          substitute((*loop)->name, without(lets, (*loop)->min) + ((*loop)->name.starts_with(moved) ? 1 : 0), result);
+      result = substitute((*loop)->name, without(lets, (*loop)->min) + (isOf(*loop, moved) ? 1 : 0), result);
     return result;
   }
 
@@ -74,11 +78,11 @@ private:
     if (found || load->name != wanted.buffer || !ramp)
       return;
     const std::string own = wanted.strip + ".s0.", depth = own + wanted.depth;
-    const Expr index = without(lets, ramp->base), first = at(index, "-");
+    const Expr index = without(lets, ramp->base), first = at(index);
     auto apart = [&](const std::string &loop) { return simplify(at(index, loop) - first); };
     Copied copy{first, apart(depth), ramp->stride, apart(own + "tile"), 1, load->type.bytes()};
     for (const For *loop : loops) {
-      if (loop->name.starts_with(depth))
+      if (isOf(loop, depth))
         copy.steps = without(lets, loop->extent);
       if (loop->name.starts_with(own))
         continue;
@@ -95,25 +99,17 @@ private:
   }
 };
 
-class AskForNext : public IRMutator {
+class AskForNext : public MutatorWithLets {
 public:
   explicit AskForNext(const std::vector<FetchedNext> &strips) : strips(strips) {}
 
 private:
   std::vector<FetchedNext> strips;
-  Lets lets;
   std::vector<const For *> loops;
   const FetchedNext *strip = nullptr; ///< that has been copied, and whose products have not asked yet
   Copied copied;
 
-  using IRMutator::visit;
-  Stmt visit(const LetStmt *let) override {
-    lets.emplace_back(let->name, let->value);
-    Stmt body = mutate(let->body);
-    lets.pop_back();
-    return LetStmt::make(let->name, let->value, body);
-  }
-
+  using MutatorWithLets::visit;
   Stmt visit(const ProducerConsumer *part) override {
     auto wanted = std::find_if(strips.begin(), strips.end(),
                                [&](const FetchedNext &one) { return part->is_producer && part->name == one.strip; });
@@ -165,7 +161,7 @@ private:
     const bool along = is_const_one(copied.ofStep); // lines run along the depth, else along the columns
     if (!first || (!along && !is_const_one(copied.ofColumn)))
       return tiles;
-    const int perLine = std::max(1, 64 / copied.bytes);
+    const int perLine = lineBytes / copied.bytes;
     // Lines of a step, or of as many as a line has; then those of the next.
     const int beside = along ? asked.columns : std::max(1, asked.columns / perLine);
     const int column = along ? 1 : perLine, step = along ? perLine : 1;
@@ -175,6 +171,7 @@ private:
     Expr number = (Variable::make(Int(32), tiles->name) - tiles->min) * share + line;
     Expr index = from + cast<int64_t>(number % beside * column) * cast<int64_t>(copied.ofColumn) +
                  cast<int64_t>(number / beside * step) * cast<int64_t>(copied.ofStep);
+    // A strip is larger than the first cache.
     Stmt request = requestLine(asked.buffer, index * make_const(Int(64), copied.bytes), 2);
     Stmt requests = For::make(name + ".line", 0, share, ForType::Serial, Partition::Never, DeviceAPI::None, request);
     Stmt loop = For::make(tiles->name, tiles->min, tiles->extent, tiles->for_type, tiles->partition_policy,

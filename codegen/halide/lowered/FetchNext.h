@@ -11,12 +11,12 @@ namespace quern::codegen {
 
 /// A copy of tiles of columns over a part of the depth. Loops around it are named as DenseContraction.cpp does.
 struct FetchedNext {
-  std::string strip;  ///< the copy's Func, whose loop over tiles is `tile`
-  std::string buffer; ///< what it copies
-  std::string depth;  ///< its loop over the dimension that the products sum over
-  int inStep;         ///< numbers of the depth in a step of that loop
-  int columns;        ///< of a tile
-  std::string beside; ///< how the name of the loop ends that goes from tile to tile of the products
+  std::string strip;    ///< the copy's Func, whose loop over tiles is `tile`
+  std::string depth;    ///< its loop over the dimension that the products sum over
+  int inStep;           ///< numbers of the depth in a step of that loop
+  int columns;          ///< of a tile
+  std::string beside;   ///< how the name of the loop ends that goes from tile to tile of the products
+  std::string buffer{}; ///< what it copies
 };
 
 /// Adds requests for lines of the next part of the depth, or else of the next task's first: a share of them before each tile of

@@ -26,5 +26,19 @@ inline Halide::Internal::Stmt within(const Lets &lets, Halide::Internal::Stmt st
   return stmt;
 }
 
+/// A mutator that knows the names around where it is.
+class MutatorWithLets : public Halide::Internal::IRMutator {
+protected:
+  Lets lets;
+
+  using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *let) override {
+    lets.emplace_back(let->name, let->value);
+    Halide::Internal::Stmt body = mutate(let->body);
+    lets.pop_back();
+    return Halide::Internal::LetStmt::make(let->name, let->value, body);
+  }
+};
+
 } // namespace quern::codegen
 #endif
