@@ -47,7 +47,7 @@ static std::vector<Kernel> kernelsOf(mlir::ModuleOp planned, const CompileOption
 }
 
 static std::string keyOf(const Kernel &kernel, const CompileOptions &options, const std::string &form) {
-  return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" + options.target.halide +
+  return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" + options.target.resolved +
                             "\n" + kernel.producer->revision());
 }
 
@@ -146,7 +146,7 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
     if (job < producers.size()) {
       const KernelProducer &producer = *producers[job];
       fs::path path = fs::path(folder) / (producer.name() + "_runtime.o");
-      std::string key = KernelCache::keyOf("shared\n" + target.halide + "\n" + producer.name() + producer.revision());
+      std::string key = KernelCache::keyOf("shared\n" + target.resolved + "\n" + producer.name() + producer.revision());
       KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
         return producer.makeShared(target, path.string()) ? KernelCache::Parts{contentOf(path)} : KernelCache::Parts{};
       });

@@ -28,10 +28,12 @@ static const std::vector<Row> &rows() {
                                         avx = v2 + std::vector<std::string>{"avx"},
                                         v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1",
                                                                             "bmi2", "abm", "movbe"},
+                                        alder = v3 + std::vector<std::string>{"avx_vnni", "gfni"},
                                         v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
                                                                            "avx512dq", "avx512bw"},
-                                        ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi",
-                                                                            "avx512_vbmi2", "gfni"},
+                                        cascade = v4 + std::vector<std::string>{"avx512_vnni"},
+                                        ice = cascade + std::vector<std::string>{"avx512ifma", "avx512vbmi",
+                                                                                 "avx512_vbmi2", "gfni"},
                                         zen4 = ice + std::vector<std::string>{"avx512_bf16"},
                                         sapphire = zen4 + std::vector<std::string>{"avx_vnni", "avx512_fp16"};
   static const char *ofSapphire =
@@ -39,7 +41,9 @@ static const std::vector<Row> &rows() {
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
+      {"alderlake", "alderlake", "avx2-avx-f16c-fma-sse41", alder, 8, 16},
       {"x86-64-v4", "x86-64-v4", "avx512-avx512_skylake-avx2-avx-f16c-fma-sse41", v4, 16, 32},
+      {"cascadelake", "cascadelake", "avx512-avx512_skylake-avx2-avx-f16c-fma-sse41", cascade, 16, 32},
       {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16,
        32},
       {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
@@ -64,16 +68,20 @@ static bool machineHas(const std::string &name) {
   bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
             __builtin_cpu_supports("avx512bw");
-  bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
-             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+  bool cascade = v4 && __builtin_cpu_supports("avx512vnni");
+  bool ice = cascade && __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
              __builtin_cpu_supports("gfni");
   bool zen4 = ice && __builtin_cpu_supports("avx512bf16");
   if (name == "x86-64-v2")
     return v2;
   if (name == "x86-64-v3")
     return v3;
+  if (name == "alderlake")
+    return v3 && __builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("gfni");
   if (name == "x86-64-v4")
     return v4;
+  if (name == "cascadelake")
+    return cascade;
   if (name == "icelake-server")
     return ice;
   if (name == "znver4")
@@ -100,7 +108,7 @@ static bool has(const CpuTarget &target, const char *feature) {
 ByteProducts byteProducts(const CpuTarget &target) {
   if (!target.device.empty())
     return ByteProducts::None;
-  return has(target, "avx512_vnni") ? ByteProducts::Fours : ByteProducts::Pairs;
+  return has(target, "avx512_vnni") || has(target, "avx_vnni") ? ByteProducts::Fours : ByteProducts::Pairs;
 }
 
 bool multipliesBF16(const CpuTarget &target) {
@@ -114,18 +122,19 @@ bool multipliesTiles(const CpuTarget &target) {
 /// By measurement (docs/design/contractions.md): a core of AMD has few reads of its first cache under way, and requests take these
 /// from the loop's own; on a Sapphire Rapids the first cache gained.
 int cacheAhead(const CpuTarget &target) {
-  return target.llvmCpu == "sapphirerapids" || target.llvmCpu == "icelake-server" ? 1 : 2;
+  static const std::vector<std::string> ofIntel = {"sapphirerapids", "icelake-server", "cascadelake", "alderlake"};
+  return std::find(ofIntel.begin(), ofIntel.end(), target.llvmCpu) != ofIntel.end() ? 1 : 2;
 }
 
 bool callsDoubles(const CpuTarget &target) {
   return target.device != "vulkan";
 }
 
-/// Halide 21 makes vpdpbusd for this feature alone, although Ice Lake has the instruction. What else it brings is not used by
-/// such kernels: the tests look at each of their instructions (tests/codegen/CodesTest.cpp).
+/// Halide 21 makes vpdpbusd for this feature alone.
 std::string halideOfProducts(const CpuTarget &target) {
-  bool lacks = byteProducts(target) == ByteProducts::Fours && !has(target, "avx512_bf16");
-  return target.halide + (lacks ? "-avx512_zen4" : "");
+  const bool lacks = byteProducts(target) == ByteProducts::Fours && !has(target, "avx512_bf16");
+  return lacks ? "x86-64-linux-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41"
+               : target.halide;
 }
 
 std::vector<std::string> deviceTargetNames() {
@@ -150,7 +159,7 @@ static support::Machine machineOf(const std::string &target) {
 /// work-items then read neighbouring numbers.
 static CpuTarget deviceTarget(const std::string &name) {
   CpuTarget target = cpuTarget("x86-64-v2");
-  target.name = target.device = name;
+  target.name = target.resolved = target.device = name;
   // Angles of rotary positions are reduced in double precision. Of NVIDIA's capabilities the oldest that its drivers of
   // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use. Vulkan's names say what SPIR-V
   // may contain; what of it a kernel does is asked of the device. Where a product and a sum are not fused (Vulkan, OpenCL),
@@ -181,6 +190,7 @@ CpuTarget cpuTarget(const std::string &name) {
     throw std::runtime_error("unknown target '" + name + "'; there are " + list);
   }
   return {name,
+          found->name,
           std::string("x86-64-linux-") + found->halide,
           found->llvmCpu,
           found->features,

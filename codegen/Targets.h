@@ -10,9 +10,10 @@
 namespace quern::codegen {
 
 struct CpuTarget {
-  std::string name;    ///< as given: native, x86-64-v3, cuda ...
-  std::string halide;  ///< for Halide::Target
-  std::string llvmCpu; ///< for LLVM's -mcpu of the host program
+  std::string name;     ///< as given: native, x86-64-v3, cuda ...
+  std::string resolved; ///< the same, but for native what that is here: objects and tuned plans are kept by it
+  std::string halide;   ///< for Halide::Target
+  std::string llvmCpu;  ///< for LLVM's -mcpu: of the host program, and of kernels that Halide does not finish itself
   std::vector<std::string>
       features;  ///< what the code uses, by the names of /proc/cpuinfo ("avx512f"); the program checks them
   int vector;    ///< floats in a register
@@ -43,7 +44,8 @@ bool multipliesTiles(const CpuTarget &target);
 int cacheAhead(const CpuTarget &target);
 /// Whether kernels can call functions of doubles (floor, pow): SPIR-V as Halide makes it has none.
 bool callsDoubles(const CpuTarget &target);
-/// The same of integers for Halide, of a kernel that multiplies so.
+/// For Halide::Target, of a kernel that multiplies bytes. Where it is another than target.halide, LLVM finishes the kernel for the
+/// processor (llvm/Bitcode.h).
 std::string halideOfProducts(const CpuTarget &target);
 
 std::vector<std::string> cpuTargetNames();

@@ -6,6 +6,9 @@
 #include "codegen/halide/HalideError.h"
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/KernelScratch.h"
+#include "codegen/llvm/Bitcode.h"
+
+#include <filesystem>
 
 using namespace Halide;
 
@@ -43,11 +46,23 @@ void writeKernel(const Module &kernel, EmitForm form, const std::string &path) {
                    path}});
 }
 
+/// Halide writes what LLVM reads, and LLVM makes the rest of it.
+static void finishFor(const CpuTarget &cpu, const Module &kernel, EmitForm form, const std::string &path) {
+  const std::string bitcode = path + ".bc";
+  kernel.compile({{OutputFileType::bitcode, bitcode}});
+  compileBitcode(bitcode, cpu, form, path);
+  std::filesystem::remove(bitcode);
+}
+
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
                    const KernelFamilies &families, EmitForm form, const std::string &path) {
   return naming("kernel " + graph.name, [&] {
     Module module = lowerKernel(graph, symbol, plan, cpu, families);
-    writeKernel(module, form, path);
+    // What multiplies bytes may be made for a processor that has more than this one.
+    if (module.target().has_feature(Target::AVX512_Zen4) && !Target(cpu.halide).has_feature(Target::AVX512_Zen4))
+      finishFor(cpu, module, form, path);
+    else
+      writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   });
 }

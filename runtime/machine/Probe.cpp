@@ -63,7 +63,7 @@ double bestRate(int tries, const std::function<double()> &rate) {
   }
 }
 
-[[gnu::target("avx512vnni")]] void multiplyBytes(long rounds) {
+[[gnu::target("avx512vnni")]] void multiplyBytesAvx512(long rounds) {
   __m512i x = _mm512_set1_epi32(3);
 #define QUERN_DO(i) __m512i a##i = x;
   QUERN_TWELVE(QUERN_DO)
@@ -72,6 +72,20 @@ double bestRate(int tries, const std::function<double()> &rate) {
 #define QUERN_DO(i)                                                                                                    \
   a##i = _mm512_dpbusd_epi32(a##i, x, x);                                                                              \
   __asm__ volatile("" : "+v"(a##i));
+    QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+
+[[gnu::target("avxvnni")]] void multiplyBytesAvx2(long rounds) {
+  __m256i x = _mm256_set1_epi32(3);
+#define QUERN_DO(i) __m256i a##i = x;
+  QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm256_dpbusd_avx_epi32(a##i, x, x);                                                                          \
+  __asm__ volatile("" : "+x"(a##i));
     QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   }
@@ -194,8 +208,10 @@ double measureFlops(Multiplied what, int mostFloats) {
   double each = widest.flopsPerRound;
   if (what.tiles && hasCpuFeature("amx_bf16") && hasCpuFeature("amx_int8"))
     multiply = what.bytes ? multiplyTilesOfBytes : multiplyTilesOfBF16, each = flopsOfTiles * (what.bytes ? 4 : 2);
-  else if (what.bytes && hasCpuFeature("avx512vnni"))
-    multiply = multiplyBytes, each = 12 * 64 * 2;
+  else if (what.bytes && mostFloats >= 16 && hasCpuFeature("avx512vnni"))
+    multiply = multiplyBytesAvx512, each = 12 * 64 * 2;
+  else if (what.bytes && hasCpuFeature("avxvnni"))
+    multiply = multiplyBytesAvx2, each = 12 * 32 * 2;
   else if (what.pairs && hasCpuFeature("avx512_bf16"))
     multiply = multiplyPairs, each = 12 * 32 * 2;
   ThreadPool &pool = ThreadPool::instance();

@@ -64,8 +64,8 @@ TEST(Targets, NamesAndRefusal) {
     FAIL();
   } catch (const std::exception &error) {
     EXPECT_EQ(std::string(error.what()),
-              "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, x86-64-v4, "
-              "icelake-server, znver4, sapphirerapids-noamx, sapphirerapids, opencl, cuda, vulkan");
+              "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, alderlake, x86-64-v4, "
+              "cascadelake, icelake-server, znver4, sapphirerapids-noamx, sapphirerapids, opencl, cuda, vulkan");
   }
 }
 

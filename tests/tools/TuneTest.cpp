@@ -189,7 +189,7 @@ protected:
     options.compile.schedules = ScheduleTable::standard();
     options.compile.cache = std::string(std::getenv("QUERN_BUILD")) + "/specs/cache";
     options.compile.spec = "squares.quern";
-    options.where = {options.compile.target.halide, "a machine", "1 thread, prefill 64"};
+    options.where = {options.compile.target.resolved, "a machine", "1 thread, prefill 64"};
     options.workload = {"-p", "64", "--threads", "1", "--seconds", "0.05"};
     options.draws = 0;
   }
@@ -260,7 +260,7 @@ TEST_F(TuneTest, WhatIsWrongOnADeviceNeverWins) {
     options.compile.target = cpuTarget(target);
     options.compile.producers = {&planted};
     build();
-    options.where = {options.compile.target.halide, deviceOf(*planned, options), "prefill 64"};
+    options.where = {options.compile.target.resolved, deviceOf(*planned, options), "prefill 64"};
     EXPECT_THAT(options.where.machine, testing::StartsWith(target == std::string("cuda") ? "CUDA" : "OpenCL"));
     TuningDatabase database(folder + "/" + target + ".sqlite");
     TuneReport report = tune(*scheduled, *planned, options, database);
@@ -319,7 +319,7 @@ TEST_F(TuneTest, PlansInAModule) {
   KernelPlan plan = parsePlan(planNow());
   kernel->removeAttr(ir::planAttr);
   TunedPlan tuned{
-      KernelCache::keyOf(readKernel(kernel).text), options.compile.target.halide, "m", "w", "", 1, "", false};
+      KernelCache::keyOf(readKernel(kernel).text), options.compile.target.resolved, "m", "w", "", 1, "", false};
   auto apply = [&](int64_t work, const std::string &target) {
     kernel->removeAttr(ir::planAttr);
     plan.parts.back().numbers["work"] = work;
@@ -327,11 +327,11 @@ TEST_F(TuneTest, PlansInAModule) {
     tuned.target = target;
     return applyPlans(*scheduled, {tuned}, options.compile);
   };
-  AppliedPlans applied = apply(1234, options.compile.target.halide);
+  AppliedPlans applied = apply(1234, options.compile.target.resolved);
   EXPECT_EQ(applied.applied, 1);
   EXPECT_EQ(planNow(), plan.text());
   EXPECT_EQ(applyPlans(*scheduled, {tuned}, options.compile).applied, 0) << "a kernel keeps the plan that it has";
-  applied = apply(0, options.compile.target.halide);
+  applied = apply(0, options.compile.target.resolved);
   EXPECT_EQ(applied.applied, 0);
   ASSERT_EQ(applied.refused.size(), 1u);
   EXPECT_THAT(applied.refused[0], HasSubstr("work 0 is not among 1 to 16777216"));

@@ -110,10 +110,10 @@ std::vector<TunedPlan> quern::tools::tunedPlans(const CompileFlags &flags) {
   try {
     TuningDatabase database(path);
     CpuTarget target = cpuTarget(flags.target);
-    std::vector<TunedPlan> plans = database.plans(target.halide);
+    std::vector<TunedPlan> plans = database.plans(target.resolved);
     const char *wanted = std::getenv("QUERN_DEVICE"); // as programs choose theirs
     std::string machine = target.device.empty() ? quern::runtime::machineName()
-                                                : database.lastDevice(target.halide, wanted ? wanted : "");
+                                                : database.lastDevice(target.resolved, wanted ? wanted : "");
     std::erase_if(plans, [&](const TunedPlan &plan) { return plan.machine != machine && !plan.imported; });
     std::stable_partition(plans.begin(), plans.end(), [&](const TunedPlan &plan) { return plan.machine != machine; });
     return plans;

@@ -56,8 +56,7 @@ static std::vector<std::string> contentsOf(const CompileFlags &flags, const fron
       input.name,
       input.text,
       input.configText.value_or(""),
-      target.halide,
-      target.llvmCpu,
+      target.resolved,
       flags.schedules.empty() ? "" : support::readFile(flags.schedules),
       (spec.train ? "train " : "") + spec.precision + " " + spec.quantize + " " + spec.activations + " " +
           spec.kvCache + (flags.symbols ? " symbols" : ""),

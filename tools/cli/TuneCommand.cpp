@@ -61,10 +61,10 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
       flags.spec.train ? llvm::formatv("training on {0} x {1}, {2}", flags.batch, prefill, flags.spec.precision).str()
                        : llvm::formatv("prefill {0}, decode {1}", prefill, decode).str();
   options.lengths = lengths;
-  options.where = {compile.target.halide, quern::runtime::machineName(),
+  options.where = {compile.target.resolved, quern::runtime::machineName(),
                    std::to_string(threads) + " threads, " + lengths};
   if (!compile.target.device.empty()) // `search` asks for its name
-    options.where = {compile.target.halide, "", lengths};
+    options.where = {compile.target.resolved, "", lengths};
   auto add = [&](const char *name, const std::string &value) {
     options.workload.push_back(name);
     options.workload.push_back(value);

@@ -58,7 +58,7 @@ AppliedPlans applyPlans(mlir::ModuleOp module, const std::vector<TunedPlan> &pla
   AppliedPlans result;
   std::map<std::string, const TunedPlan *> byKernel;
   for (const TunedPlan &plan : plans)
-    if (plan.target == options.target.halide)
+    if (plan.target == options.target.resolved)
       byKernel[plan.kernel] = &plan;
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>()) {
     ++result.kernels;

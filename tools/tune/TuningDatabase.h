@@ -16,7 +16,7 @@ namespace quern::tools {
 
 /// Where a kernel is measured. Equal conditions give comparable times.
 struct TuningConditions {
-  std::string target;  ///< as the producer knows it (CpuTarget::halide)
+  std::string target;  ///< CpuTarget::resolved
   std::string machine; ///< machineName(), or the name of the device
   std::string work;    ///< threads and lengths: "2 threads, prefill 512, decode 128"; of a device lengths alone
 };

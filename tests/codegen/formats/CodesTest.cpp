@@ -17,16 +17,13 @@ protected:
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
 
-  void checkColumns(const std::vector<const char *> &targets) {
-    for (const char *name : targets) {
-      CpuTarget target = cpuTarget(name);
-      GraphMaker g;
-      int x = g.argument(Storage::F32, {dim("M"), depth()});
-      int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
-      g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
-      SCOPED_TRACE(name);
-      checkKernel(g.finish("integers"), rows, 1e-5, target);
-    }
+  void checkColumns(const CpuTarget &target) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("M"), depth()});
+    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
+    g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
+    SCOPED_TRACE(target.name);
+    checkKernel(g.finish("integers"), rows, 1e-5, target);
   }
   void checkGradient(const char *name, int64_t outputs) {
     CpuTarget target = cpuTarget(name);
@@ -92,11 +89,20 @@ TEST_P(Codes, Experts) {
 
 /// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
 TEST_P(RowsInCodes, OfColumns) {
-  checkColumns({"x86-64-v3", "icelake-server"});
+  for (const char *name : {"x86-64-v3", "icelake-server"})
+    checkColumns(cpuTarget(name));
+}
+
+/// Loops for AVX-VNNI, whose instructions AVX-512's processors have in another form.
+TEST_P(RowsInCodes, OfColumnsInHalfVectors) {
+  CpuTarget half = cpuTarget("cascadelake"), of = cpuTarget("alderlake");
+  half.halide = of.halide, half.vector = of.vector, half.registers = of.registers;
+  checkColumns(half);
 }
 
 TEST_P(RowsOnEveryTarget, OfColumns) {
-  checkColumns({"x86-64-v2", "x86-64-v4", "znver4", "sapphirerapids"});
+  for (const char *name : {"x86-64-v2", "alderlake", "x86-64-v4", "cascadelake", "znver4", "sapphirerapids"})
+    checkColumns(cpuTarget(name));
 }
 
 TEST_P(RowsInCodes, ForHeadsAndParts) {
