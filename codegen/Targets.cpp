@@ -28,10 +28,10 @@ static const std::vector<Row> &rows() {
                                         avx = v2 + std::vector<std::string>{"avx"},
                                         v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1",
                                                                             "bmi2", "abm", "movbe"},
-                                        alder = v3 + std::vector<std::string>{"avx_vnni", "gfni"},
+                                        alder = v3 + std::vector<std::string>{"avx_vnni", "gfni", "3dnowprefetch"},
                                         v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
                                                                            "avx512dq", "avx512bw"},
-                                        cascade = v4 + std::vector<std::string>{"avx512_vnni"},
+                                        cascade = v4 + std::vector<std::string>{"avx512_vnni", "3dnowprefetch"},
                                         ice = cascade + std::vector<std::string>{"avx512ifma", "avx512vbmi",
                                                                                  "avx512_vbmi2", "gfni"},
                                         zen4 = ice + std::vector<std::string>{"avx512_bf16"},
@@ -69,8 +69,8 @@ static bool machineHas(const std::string &name) {
             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
             __builtin_cpu_supports("avx512bw");
   bool cascade = v4 && __builtin_cpu_supports("avx512vnni");
-  bool ice = cascade && __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-             __builtin_cpu_supports("gfni");
+  bool ice = cascade && __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi") &&
+             __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("gfni");
   bool zen4 = ice && __builtin_cpu_supports("avx512bf16");
   if (name == "x86-64-v2")
     return v2;
@@ -119,11 +119,21 @@ bool multipliesTiles(const CpuTarget &target) {
   return target.device.empty() && has(target, "amx_bf16") && has(target, "amx_int8");
 }
 
+/// A processor by name; x86-64-v3 and such are others', too.
+static bool isOfIntel(const CpuTarget &target) {
+  static const std::vector<std::string> names = {"alderlake", "cascadelake", "icelake-server", "sapphirerapids"};
+  return std::find(names.begin(), names.end(), target.llvmCpu) != names.end();
+}
+
 /// By measurement (docs/design/contractions.md): a core of AMD has few reads of its first cache under way, and requests take these
 /// from the loop's own; on a Sapphire Rapids the first cache gained.
 int cacheAhead(const CpuTarget &target) {
-  static const std::vector<std::string> ofIntel = {"sapphirerapids", "icelake-server", "cascadelake", "alderlake"};
-  return std::find(ofIntel.begin(), ofIntel.end(), target.llvmCpu) != ofIntel.end() ? 1 : 2;
+  return isOfIntel(target) ? 1 : 2;
+}
+
+/// By measurement (docs/design/contractions.md).
+bool asksBesideSums(const CpuTarget &target) {
+  return target.device.empty() && isOfIntel(target);
 }
 
 bool callsDoubles(const CpuTarget &target) {

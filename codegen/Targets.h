@@ -42,6 +42,8 @@ bool multipliesBF16(const CpuTarget &target);
 bool multipliesTiles(const CpuTarget &target);
 /// Which cache, 1 or 2, takes the lines of memory that a loop asks for before it reads them.
 int cacheAhead(const CpuTarget &target);
+/// Whether tiles ask for the lines of their results, and of later tasks' columns, while they are summed.
+bool asksBesideSums(const CpuTarget &target);
 /// Whether kernels can call functions of doubles (floor, pow): SPIR-V as Halide makes it has none.
 bool callsDoubles(const CpuTarget &target);
 /// For Halide::Target, of a kernel that multiplies bytes. Where it is another than target.halide, LLVM finishes the kernel for the

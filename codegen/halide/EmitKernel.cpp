@@ -8,11 +8,17 @@
 #include "codegen/halide/KernelScratch.h"
 #include "codegen/llvm/Bitcode.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 using namespace Halide;
 
 namespace quern::codegen {
+
+/// What Halide passes to its LLVM when that compiles first, unless a person sets it. Families have chosen the vectors; the
+/// vectoriser of straight-line code puts the addresses of a tile's rows into one, of which each step then takes them out again.
+/// Set before any thread reads the environment.
+[[maybe_unused]] static const int ofHalidesLlvm = ::setenv("HL_LLVM_ARGS", "-vectorize-slp=false", /*replace=*/0);
 
 /// 64-bit offsets cost a little, so only where a tensor may pass 2^31 bytes.
 static bool mayBeLarge(const KernelGraph &graph) {

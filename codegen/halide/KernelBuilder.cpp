@@ -300,6 +300,11 @@ void KernelBuilder::fetchNext(FetchedNext strip, int node) {
   }
 }
 
+void KernelBuilder::askBesideSums(const Func &sums, int node) {
+  if (int from = sourceOf(node); asksBesideSums(target) && from < graph.argumentCount())
+    besideSums.push_back({sums.name(), arguments[from].name(), target.machine.threads});
+}
+
 BuiltKernel KernelBuilder::build() {
   declareArguments();
   for (KernelFamily family : families.list)
@@ -336,6 +341,7 @@ BuiltKernel KernelBuilder::build() {
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   codegen::fetchNext(built.pipeline, fetchedNext);
+  codegen::askBesideSums(built.pipeline, besideSums);
   if (!onDevice())
     sumByHalves(built.pipeline);
   for (const std::string &symbol : graph.symbols)

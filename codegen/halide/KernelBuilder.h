@@ -8,6 +8,7 @@
 
 #include "codegen/halide/Family.h"
 #include "codegen/halide/amx/TileProducts.h"
+#include "codegen/halide/lowered/AskBesideSums.h"
 #include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/halide/lowered/FetchNext.h"
 #include "codegen/halide/lowered/TurnWords.h"
@@ -129,6 +130,8 @@ public:
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
+  /// Of a tile of rows, whose columns are those of the argument that a node is read from, if it is one's.
+  void askBesideSums(const Func &sums, int node);
   /// A copy of columns of the argument that a node is read from, if it is one's.
   void fetchNext(FetchedNext strip, int node);
   /// Loops of the update of `func`, which are serial in its schedule (lowered/UnrollLast.h).
@@ -161,6 +164,7 @@ public:
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
   std::vector<FetchedAhead> fetchedAhead;              ///< lines of memory that single rows read
   std::vector<FetchedNext> fetchedNext;                ///< and those that copies of columns will
+  std::vector<SumsOfTile> besideSums;                  ///< and those that tiles store to, and later tasks read
 
 private:
   // Arguments and results (KernelBuilder.cpp)

@@ -58,8 +58,12 @@ TEST(Instructions, PairsOfBF16) {
 
 /// Rows and a packed weight in int8 are multiplied four bytes at a time where the processor can, by nothing that it has not.
 TEST(Instructions, FoursOfBytes) {
-  for (auto [name, fours] : {std::pair("x86-64-v3", false), {"alderlake", true}, {"x86-64-v4", false},
-                             {"cascadelake", true}, {"icelake-server", true}, {"znver4", true}}) {
+  for (auto [name, fours] : {std::pair("x86-64-v3", false),
+                             {"alderlake", true},
+                             {"x86-64-v4", false},
+                             {"cascadelake", true},
+                             {"icelake-server", true},
+                             {"znver4", true}}) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("M"), dim("I", 64)}),
         w = g.weight({dim("O", 100), dim("I", 64)}, 16, Storage::Int8);

@@ -346,6 +346,7 @@ void PackedContraction::schedule(Stage &target) {
     }
     if (copied.defined())
       scheduleCopiedRows();
+    b.askBesideSums(tiles.func, tableOf(w));
   }
   target.scheduled = true;
 }

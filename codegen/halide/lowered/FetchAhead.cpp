@@ -130,11 +130,15 @@ private:
 
 } // namespace
 
-Stmt requestLine(const std::string &buffer, const Expr &byte, int cache) {
+Expr castsLast(const Expr &position) {
+  return CastLast().mutate(position);
+}
+
+Stmt requestLine(const std::string &buffer, const Expr &byte, int cache, bool toWrite) {
   Expr memory = reinterpret(UInt(64), Variable::make(Handle(), buffer));
   Expr address = reinterpret(Handle(), memory + cast<uint64_t>(simplify(byte)));
-  // LLVM's intrinsic: of a read, how near (3: the first cache), of data.
-  return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {address, 0, 4 - cache, 1}, Call::Extern));
+  // LLVM's intrinsic: of a read or a write, how near (3: the first cache), of data.
+  return Evaluate::make(Call::make(Int(32), "llvm.prefetch.p0", {address, int(toWrite), 4 - cache, 1}, Call::Extern));
 }
 
 void fetchAhead(Pipeline &pipeline, const std::vector<FetchedAhead> &fetched) {

@@ -21,7 +21,10 @@ struct FetchedAhead {
 inline constexpr int lineBytes = 64;
 
 /// Asks for the line that holds a byte of a buffer (`byte`: 64 bits, from its begin).
-Halide::Internal::Stmt requestLine(const std::string &buffer, const Halide::Expr &byte, int cache);
+Halide::Internal::Stmt requestLine(const std::string &buffer, const Halide::Expr &byte, int cache,
+                                   bool toWrite = false);
+/// The same position of 64 bits, in a form in which Halide finds differences.
+Halide::Expr castsLast(const Halide::Expr &position);
 
 /// Adds these requests to what the pipeline becomes. Lines behind the buffer's end are asked for, too: that never fails.
 void fetchAhead(Halide::Pipeline &pipeline, const std::vector<FetchedAhead> &fetched);

@@ -21,8 +21,11 @@ static std::string textOf(const std::string &path) {
 
 /// Linux's names to those of GNU's assembler, where they differ.
 static std::string extensionOf(const std::string &feature) {
-  for (auto [linuxName, gnuName] :
-       {std::pair{"sse4_1", "sse4.1"}, {"sse4_2", "sse4.2"}, {"bmi1", "bmi"}, {"abm", "lzcnt"}})
+  for (auto [linuxName, gnuName] : {std::pair{"sse4_1", "sse4.1"},
+                                    {"sse4_2", "sse4.2"},
+                                    {"bmi1", "bmi"},
+                                    {"abm", "lzcnt"},
+                                    {"3dnowprefetch", "prfchw"}})
     if (feature == linuxName)
       return gnuName;
   return feature;

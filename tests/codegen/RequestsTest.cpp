@@ -1,0 +1,146 @@
+// Which lines of memory products ask for while they multiply: those of columns that are read next, and of results. Requests change
+// no number, so the kernel runs here with a function in their place that writes their addresses down.
+#include "codegen/halide/HalideError.h"
+#include "codegen/halide/HalideProducer.h"
+#include "codegen/halide/KernelBuilder.h"
+#include "codegen/halide/StageScheduler.h"
+#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/schedule/Schedule.h"
+#include "tests/codegen/support/Check.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+using namespace quern::codegen;
+
+namespace {
+
+std::mutex guard;
+std::map<uint64_t, int> asked; ///< how often for each line
+
+int noteLine(void *address) {
+  std::lock_guard<std::mutex> lock(guard);
+  ++asked[reinterpret_cast<uint64_t>(address) / 64];
+  return 0;
+}
+
+class NoteLines : public Halide::Internal::IRMutator {
+  using IRMutator::visit;
+  Expr visit(const Halide::Internal::Call *call) override {
+    if (call->name != "llvm.prefetch.p0")
+      return IRMutator::visit(call);
+    return Halide::Internal::Call::make(call->type, "quern_note_line", {call->args[0]}, Halide::Internal::Call::Extern);
+  }
+};
+
+struct Form {
+  const char *name;
+  std::vector<Dim> w;
+  Storage storage;
+  int parts; ///< of the depth
+};
+
+constexpr int rows = 64, deep = 768, wideness = 960, tile = 32, group = 2;
+const Dim rowsOfX = dim("M", rows), depth = dim("I", deep), columns = dim("O", wideness);
+
+const Form forms[] = {
+    {"side by side", {depth, columns}, Storage::F32, 1},
+    {"side by side, in parts", {depth, columns}, Storage::F32, 3},
+    {"along the depth", {columns, depth}, Storage::F32, 1},
+    {"along the depth, in parts", {columns, depth}, Storage::F32, 3},
+    {"pairs", {depth, columns}, Storage::BF16, 1},
+};
+
+/// Runs the kernel for `target` as Halide compiles it for this machine. Buffers: those of the arguments, then of the result.
+void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::string &plan,
+               std::vector<Halide::Buffer<>> buffers) {
+  ScheduleTable table = ScheduleTable::standard();
+  table.add(plan, "test");
+  KernelPlan chosen = halideProducer().choose(graph, target, table);
+  KernelFamilies families{{takeContractions}, scheduleStages};
+  KernelBuilder builder(graph, chosen, target, families);
+  naming("kernel " + graph.name, [&] {
+    BuiltKernel built = builder.build();
+    Halide::Buffer<> result = buffers.back();
+    buffers.pop_back();
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      memset(buffers[i].data(), 0, buffers[i].size_in_bytes());
+      builder.arguments[i].set(buffers[i]);
+    }
+    built.pipeline.add_custom_lowering_pass(new NoteLines);
+    built.pipeline.set_jit_externs({{"quern_note_line", Halide::JITExtern(noteLine)}});
+    asked.clear();
+    built.pipeline.realize({result}, Halide::Target("host"));
+    return 0;
+  });
+}
+
+struct Asked {
+  uint64_t lines, all; ///< of the buffer
+};
+
+Asked linesOf(const Halide::Buffer<> &buffer) {
+  const uint64_t begin = reinterpret_cast<uint64_t>(buffer.data()) / 64, all = buffer.size_in_bytes() / 64;
+  uint64_t found = 0;
+  for (auto [line, often] : asked)
+    found += line >= begin && line < begin + all;
+  return {found, all};
+}
+
+} // namespace
+
+/// Every line of the weight, but those of the first task's first strips, which nobody could ask for; and none again and again.
+TEST(FetchNext, AsksForEachLineOnce) {
+  for (const Form &form : forms) {
+    SCOPED_TRACE(form.name);
+    GraphMaker g;
+    int x = g.argument(form.storage, {rowsOfX, depth}), w = g.argument(form.storage, form.w);
+    auto wide = [&](int node) { return form.storage == Storage::F32 ? node : g.elementwise(Op::Widen, {node}); };
+    int wideX = wide(x), wideW = wide(w);
+    g.yield(g.contract(wideX, wideW, {"I"}));
+    std::string plan = "dense : amx 0, columns " + std::to_string(tile) + ", group " + std::to_string(group);
+    if (form.parts > 1)
+      plan += ", shallow 1, depth " + std::to_string(deep / form.parts);
+    const Halide::Type type = form.storage == Storage::F32 ? Halide::Float(32) : Halide::UInt(16);
+    const bool across = form.w[0].name == "O";
+    Halide::Buffer<> left(type, deep, rows), right(type, across ? deep : wideness, across ? wideness : deep),
+        result(Halide::Float(32), wideness, rows);
+    // Pairs of bf16 run where the processor multiplies them; elsewhere they are widened on their way.
+    noteLines(g.finish("next"), cpuTarget("native"), plan, {left, right, result});
+
+    const int strips = wideness / (group * tile) * form.parts;
+    uint64_t times = 0;
+    for (auto [line, often] : asked)
+      times += often;
+    const auto [found, all] = linesOf(right);
+    EXPECT_GE(found, all - all / strips - 2) << all << " lines, " << type.bytes() << " bytes a number";
+    EXPECT_LE(times, all + all / 50) << "shares of lines are rounded up";
+  }
+}
+
+/// Every line of the result; and of the packed weight, but for the first tasks' columns. In the kernel of another processor as well:
+/// what it asks for is no instruction of it.
+TEST(AskBesideSums, AsksForResultsAndColumns) {
+  constexpr int packed = 64, many = 256;
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("M", many), depth}), w = g.weight({columns, depth}, packed, Storage::F32);
+  g.yield(g.contract(x, w, {"I"}));
+  CpuTarget target = cpuTarget("cascadelake");
+  Halide::Buffer<> left(Halide::Float(32), deep, many), right(Halide::Float(32), packed, deep, wideness / packed),
+      result(Halide::Float(32), wideness, many);
+  noteLines(g.finish("beside"), target, "contract : row_block 100, depth 4096", {left, right, result});
+  Asked ofResult = linesOf(result), ofWeight = linesOf(right);
+  EXPECT_EQ(ofResult.lines, ofResult.all);
+  const uint64_t strip = ofWeight.all / (wideness / packed);
+  EXPECT_GE(ofWeight.lines, ofWeight.all - target.machine.threads * strip - 2);
+}
+
+/// Where nothing was measured, nothing is asked for.
+TEST(AskBesideSums, OnIntelAlone) {
+  EXPECT_TRUE(asksBesideSums(cpuTarget("icelake-server")));
+  EXPECT_FALSE(asksBesideSums(cpuTarget("znver4")));
+  EXPECT_FALSE(asksBesideSums(cpuTarget("cuda")));
+}
