@@ -47,8 +47,8 @@ static std::vector<Kernel> kernelsOf(mlir::ModuleOp planned, const CompileOption
 }
 
 static std::string keyOf(const Kernel &kernel, const CompileOptions &options, const std::string &form) {
-  return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" + options.target.resolved +
-                            "\n" + kernel.producer->revision());
+  return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" +
+                            options.target.resolved + "\n" + kernel.producer->revision());
 }
 
 static fs::path cacheFolder(const CompileOptions &options) {

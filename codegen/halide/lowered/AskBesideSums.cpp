@@ -186,49 +186,49 @@ private:
       return MutatorWithLets::visit(block);
     Update update(*of, lets);
     made->accept(&update);
-    std::optional<int64_t> turns = update.loop ? as_const_int(update.loop->extent) : std::nullopt;
-    if (!turns || !*turns)
+    if (!update.loop || is_const_zero(update.loop->extent))
       return block;
     Lets before;
     std::vector<Stmt> requests;
     Stores stores(lets, allocated);
     block->rest.accept(&stores);
     if (std::optional<Lines> lines = stores.lines())
-      askForResults(*lines, update.loop, *turns, of->func, before, requests);
+      askForResults(*lines, update.loop, of->func, before, requests);
     if (update.columns.defined() && task && tile)
-      askForColumns(update, *turns, *of, before, requests);
+      askForColumns(update, *of, before, requests);
     return within(before, Block::make(Prepend(update.loop, requests).mutate(block->first), block->rest));
   }
 
   /// All lines of the tile, one after the other; some twice where there are more iterations.
-  static void askForResults(const Lines &lines, const For *loop, int64_t turns, const std::string &name, Lets &before,
+  static void askForResults(const Lines &lines, const For *loop, const std::string &name, Lets &before,
                             std::vector<Stmt> &requests) {
-    const int64_t count = lines.beside * lines.rows, each = (count + turns - 1) / turns; // in an iteration
-    int same = 1; // iterations that ask for a line
-    while (turns / (2 * same) * each >= count)
-      same *= 2;
+    const int count = int(lines.beside * lines.rows), turns = int(as_const_int(loop->extent).value_or(count));
+    const int each = (count + turns - 1) / turns; // in an iteration
+    constexpr int bits = 16;                      // of a fraction of a line
+    Expr share = Variable::make(Int(32), name + ".share"), done = variable(loop) - loop->min;
+    before.emplace_back(name + ".share", min((count << bits) / max(loop->extent, 1), 1 << bits));
     before.emplace_back(name + ".results", lines.first);
-    for (int64_t i = 0; i < each; ++i) {
-      Expr line = (variable(loop) - loop->min) / same * int(each) + int(i), row = line / int(lines.beside);
+    for (int i = 0; i < each; ++i) {
+      Expr line = each > 1 ? done * each + i : (done * share) >> bits;
       Expr byte = Variable::make(Int(64), name + ".results") +
-                  cast<int64_t>(row) * make_const(Int(64), lines.distance) +
+                  cast<int64_t>(line / int(lines.beside)) * make_const(Int(64), lines.distance) +
                   cast<int64_t>(line % int(lines.beside) * lineBytes);
       requests.push_back(requestLine(lines.buffer, byte, 1, /*toWrite=*/true));
     }
   }
 
   /// As many bytes further in each iteration as all tiles of rows come to the end with, but no more than a line.
-  void askForColumns(const Update &update, int64_t turns, const SumsOfTile &of, Lets &before,
-                     std::vector<Stmt> &requests) const {
+  void askForColumns(const Update &update, const SumsOfTile &of, Lets &before, std::vector<Stmt> &requests) const {
     const For *loop = update.loop;
+    std::optional<int64_t> turns = as_const_int(loop->extent);
     Expr first = substitute(loop->name, loop->min, update.columns);
     std::optional<int64_t> bytes =
         as_const_int(simplify(substitute(loop->name, loop->min + 1, update.columns) - first));
-    if (!bytes || *bytes * turns > std::numeric_limits<int32_t>::max())
+    if (!turns || !bytes || *bytes * *turns > std::numeric_limits<int32_t>::max())
       return;
-    Expr rounds = max(tile->extent, 1) * int(turns), done = (variable(tile) - tile->min) * int(turns);
+    Expr rounds = max(tile->extent, 1) * int(*turns), done = (variable(tile) - tile->min) * int(*turns);
     Expr step = Variable::make(Int(32), of.func + ".step");
-    before.emplace_back(of.func + ".step", min((int(*bytes * turns) + rounds - 1) / rounds, lineBytes));
+    before.emplace_back(of.func + ".step", min((int(*bytes * *turns) + rounds - 1) / rounds, lineBytes));
     before.emplace_back(of.func + ".later",
                         substitute(task->name, variable(task) + of.tasks, first) + cast<int64_t>(done * step));
     Expr byte = Variable::make(Int(64), of.func + ".later") + cast<int64_t>((variable(loop) - loop->min) * step);
