@@ -65,12 +65,13 @@ UNITS = {
     "codegen/schedule": ["codegen:Targets", "codegen/kernel"],
     "codegen/halide/lowered": [],
     "codegen/halide/amx": ["codegen/halide/lowered", "codegen/kernel"],
-    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/amx", "codegen/halide/lowered"],
+    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/amx", "codegen/halide/lowered", "codegen/llvm:Bitcode"],
     "codegen/halide/attention": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
     "codegen/halide/contraction": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
     "codegen/halide:HalideProducer": ["codegen:Targets", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction", "codegen/kernel"],
     "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/halide/contraction", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
     "codegen/scan:ScanShape": ["codegen:Targets", "codegen/kernel"],  # how a recurrence is divided, whoever writes it
+    "codegen/llvm:Bitcode": ["codegen:Targets", "codegen/kernel", "codegen/llvm"],  # names no type of LLVM's: Halide's kernels go there
     "codegen/llvm": ["codegen:Targets", "codegen/kernel"],  # what whoever writes LLVM IR shares
     "codegen/scan": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/scan:ScanShape"],
     "codegen/tile:Program": ["codegen/kernel"],  # what a launch does and how it is begun, whoever writes it
