@@ -49,7 +49,7 @@ public:
   Stores(const Lets &around, const std::set<std::string> &allocated) : lets(around), own(allocated) {}
 
   std::optional<Lines> lines() const {
-    if (buffers.size() != 1 || begins.empty())
+    if (buffers.size() != 1 || begins.empty() || looped)
       return {};
     const int64_t first = *begins.begin(), count = int64_t(begins.size());
     int64_t beside = 1;
@@ -70,6 +70,7 @@ private:
   Lets lets;
   std::set<std::string> buffers, own;
   std::set<int64_t> begins; ///< of lines, from the first store's
+  bool looped = false;      ///< some in a loop of the statement
   Expr base;
 
   using IRVisitor::visit;
@@ -81,6 +82,10 @@ private:
   void visit(const Allocate *allocate) override {
     own.insert(allocate->name);
     IRVisitor::visit(allocate);
+  }
+  void visit(const For *loop) override {
+    looped = true;
+    IRVisitor::visit(loop);
   }
   void visit(const Store *store) override {
     if (own.contains(store->name))
@@ -108,6 +113,7 @@ private:
   const SumsOfTile &sums;
   Lets lets;
   bool within = false;
+  std::vector<const For *> inner; ///< loops in the update's outermost
 
   using IRVisitor::visit;
   void visit(const LetStmt *let) override { named(let); }
@@ -122,12 +128,19 @@ private:
     if (outermost)
       loop = each;
     within |= outermost;
+    if (within && !outermost)
+      inner.push_back(each);
     IRVisitor::visit(each);
+    if (within && !outermost)
+      inner.pop_back();
     within &= !outermost;
   }
   void visit(const Load *load) override {
-    if (within && !columns.defined() && load->name == sums.columns)
+    if (within && !columns.defined() && load->name == sums.columns) {
       columns = beginOf(load->index, load->type, lets);
+      for (auto each = inner.rbegin(); columns.defined() && each != inner.rend(); ++each)
+        columns = substitute((*each)->name, without(lets, (*each)->min), columns);
+    }
     IRVisitor::visit(load);
   }
 };
