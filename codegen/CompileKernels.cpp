@@ -1,5 +1,5 @@
 // Takes: a module's kernels and their plans. Gives: objects, most of them from the cache when a spec is compiled again.
-// Why by content: a kernel's text, its plan, the target and the producer's revision decide the machine code, and nothing
+// Why by content: a kernel's text, its plan, the target, its threads and the producer's revision decide the machine code, and nothing
 // else does; equal keys are equal objects in whatever model they occur.
 #include "codegen/CompileKernels.h"
 
@@ -48,7 +48,8 @@ static std::vector<Kernel> kernelsOf(mlir::ModuleOp planned, const CompileOption
 
 static std::string keyOf(const Kernel &kernel, const CompileOptions &options, const std::string &form) {
   return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" +
-                            options.target.resolved + "\n" + kernel.producer->revision());
+                            options.target.resolved + "\n" + std::to_string(options.target.machine.threads) + "\n" +
+                            kernel.producer->revision());
 }
 
 static fs::path cacheFolder(const CompileOptions &options) {
