@@ -133,7 +133,7 @@ int cacheAhead(const CpuTarget &target) {
 
 /// By measurement (docs/design/contractions.md).
 bool asksBesideSums(const CpuTarget &target) {
-  return target.device.empty() && isOfIntel(target);
+  return isOfIntel(target);
 }
 
 bool callsDoubles(const CpuTarget &target) {

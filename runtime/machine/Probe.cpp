@@ -33,77 +33,42 @@ double bestRate(int tries, const std::function<double()> &rate) {
 
 #if defined(__x86_64__)
 // The accumulators are named one by one: an array would be indexed in memory by some compilers at -O2.
-#define QUERN_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
-
-[[gnu::target("avx512f")]] void multiplyAvx512(long rounds) {
-  __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
-#define QUERN_DO(i) __m512 a##i = y;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm512_fmadd_ps(a##i, x, y);                                                                                  \
-  __asm__ volatile("" : "+v"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
+#define QUERN_TWELVE(DO, ...)                                                                                          \
+  DO(0, __VA_ARGS__)                                                                                                   \
+  DO(1, __VA_ARGS__)                                                                                                   \
+  DO(2, __VA_ARGS__)                                                                                                   \
+  DO(3, __VA_ARGS__)                                                                                                   \
+  DO(4, __VA_ARGS__)                                                                                                   \
+  DO(5, __VA_ARGS__)                                                                                                   \
+  DO(6, __VA_ARGS__) DO(7, __VA_ARGS__) DO(8, __VA_ARGS__) DO(9, __VA_ARGS__) DO(10, __VA_ARGS__) DO(11, __VA_ARGS__)
+#define QUERN_FIRST(i, FIRST) auto a##i = FIRST;
+#define QUERN_NEXT(i, PRODUCT, X, Y, REGISTER)                                                                         \
+  a##i = PRODUCT(a##i, X, Y);                                                                                          \
+  __asm__ volatile("" : REGISTER(a##i));
+// A function that makes PRODUCT of what twelve accumulators hold, X and Y; REGISTER: where the compiler keeps them.
+#define QUERN_MULTIPLY(NAME, TARGET, PRODUCT, FIRST, X, Y, REGISTER)                                                   \
+  [[gnu::target(TARGET)]] void NAME(long rounds) {                                                                     \
+    auto x = X, y = Y;                                                                                                 \
+    QUERN_TWELVE(QUERN_FIRST, FIRST)                                                                                   \
+    for (long r = 0; r < rounds; ++r) {                                                                                \
+      QUERN_TWELVE(QUERN_NEXT, PRODUCT, x, y, REGISTER)                                                                \
+    }                                                                                                                  \
   }
+
+__m128 multiplyAddSse(__m128 a, __m128 x, __m128 y) {
+  return _mm_add_ps(_mm_mul_ps(a, x), y);
 }
 
-[[gnu::target("avx2,fma")]] void multiplyAvx2(long rounds) {
-  __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
-#define QUERN_DO(i) __m256 a##i = y;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm256_fmadd_ps(a##i, x, y);                                                                                  \
-  __asm__ volatile("" : "+x"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  }
-}
-
-[[gnu::target("avx512vnni")]] void multiplyBytesAvx512(long rounds) {
-  __m512i x = _mm512_set1_epi32(3);
-#define QUERN_DO(i) __m512i a##i = x;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm512_dpbusd_epi32(a##i, x, x);                                                                              \
-  __asm__ volatile("" : "+v"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  }
-}
-
-[[gnu::target("avxvnni")]] void multiplyBytesAvx2(long rounds) {
-  __m256i x = _mm256_set1_epi32(3);
-#define QUERN_DO(i) __m256i a##i = x;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm256_dpbusd_avx_epi32(a##i, x, x);                                                                          \
-  __asm__ volatile("" : "+x"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  }
-}
-
-[[gnu::target("avx512bf16")]] void multiplyPairs(long rounds) {
-  __m512 x = _mm512_set1_ps(0.5f);
-#define QUERN_DO(i) __m512 a##i = x;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm512_dpbf16_ps(a##i, (__m512bh)x, (__m512bh)x);                                                             \
-  __asm__ volatile("" : "+v"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  }
-}
+QUERN_MULTIPLY(multiplySse, "sse2", multiplyAddSse, y, _mm_set1_ps(0.999f), _mm_set1_ps(1e-3f), "+x")
+QUERN_MULTIPLY(multiplyAvx2, "avx2,fma", _mm256_fmadd_ps, y, _mm256_set1_ps(0.999f), _mm256_set1_ps(1e-3f), "+x")
+QUERN_MULTIPLY(multiplyAvx512, "avx512f", _mm512_fmadd_ps, y, _mm512_set1_ps(0.999f), _mm512_set1_ps(1e-3f), "+v")
+QUERN_MULTIPLY(multiplyBytesAvx2, "avxvnni", _mm256_dpbusd_avx_epi32, x, _mm256_set1_epi32(3), x, "+x")
+QUERN_MULTIPLY(multiplyBytesAvx512, "avx512vnni", _mm512_dpbusd_epi32, x, _mm512_set1_epi32(3), x, "+v")
+QUERN_MULTIPLY(multiplyPairs, "avx512bf16", _mm512_dpbf16_ps, (__m512)x, (__m512bh)_mm512_set1_ps(0.5f), x, "+v")
+#undef QUERN_MULTIPLY
+#undef QUERN_NEXT
+#undef QUERN_FIRST
+#undef QUERN_TWELVE
 
 /// Sixteen rows and sixteen columns of four bytes in each of eight registers.
 struct [[gnu::aligned(64)]] TileShapes {
@@ -138,21 +103,6 @@ static constexpr double flopsOfTiles = 4 * 16 * 16 * 16 * 2; // of words: two pr
 QUERN_MULTIPLY_TILES(multiplyTilesOfBF16, _tile_dpbf16ps)
 QUERN_MULTIPLY_TILES(multiplyTilesOfBytes, _tile_dpbssd)
 #undef QUERN_MULTIPLY_TILES
-
-void multiplySse(long rounds) {
-  __m128 x = _mm_set1_ps(0.999f), y = _mm_set1_ps(1e-3f);
-#define QUERN_DO(i) __m128 a##i = y;
-  QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i)                                                                                                    \
-  a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y);                                                                           \
-  __asm__ volatile("" : "+x"(a##i));
-    QUERN_TWELVE(QUERN_DO)
-#undef QUERN_DO
-  }
-}
-#undef QUERN_TWELVE
 
 // One stream of memory, or several beside each other with lines asked for ahead: which is faster depends on the core. Read is
 // what all of it has in common, or'ed.

@@ -11,6 +11,7 @@
 
 #include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/halide/lowered/Lets.h"
+#include "codegen/halide/lowered/Loops.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,10 +24,6 @@ using namespace Halide::Internal;
 namespace quern::codegen {
 
 namespace {
-
-Expr variable(const For *loop) {
-  return Variable::make(Int(32), loop->name);
-}
 
 /// Where a vector begins in its buffer, in bytes, without the names of `lets`; undefined if its elements are no neighbours.
 Expr beginOf(const Expr &index, Type type, const Lets &lets) {
@@ -44,9 +41,9 @@ struct Lines {
 };
 
 /// Vectors that a statement stores outside of what the kernel allocates.
-class Stores : public IRVisitor {
+class Stores : public VisitorWithLets {
 public:
-  Stores(const Lets &around, const std::set<std::string> &allocated) : lets(around), own(allocated) {}
+  Stores(const Lets &around, const std::set<std::string> &allocated) : VisitorWithLets(around), own(allocated) {}
 
   std::optional<Lines> lines() const {
     if (buffers.size() != 1 || begins.empty() || looped)
@@ -67,18 +64,12 @@ public:
   }
 
 private:
-  Lets lets;
   std::set<std::string> buffers, own;
   std::set<int64_t> begins; ///< of lines, from the first store's
   bool looped = false;      ///< some in a loop of the statement
   Expr base;
 
-  using IRVisitor::visit;
-  void visit(const LetStmt *let) override {
-    lets.emplace_back(let->name, let->value);
-    IRVisitor::visit(let);
-    lets.pop_back();
-  }
+  using VisitorWithLets::visit;
   void visit(const Allocate *allocate) override {
     own.insert(allocate->name);
     IRVisitor::visit(allocate);
@@ -103,26 +94,18 @@ private:
 };
 
 /// The outermost loop of an update, and where it first reads columns.
-class Update : public IRVisitor {
+class Update : public VisitorWithLets {
 public:
-  Update(const SumsOfTile &sums, const Lets &around) : sums(sums), lets(around) {}
+  Update(const SumsOfTile &sums, const Lets &around) : VisitorWithLets(around), sums(sums) {}
   const For *loop = nullptr;
   Expr columns; ///< byte, by the loop's variable and those around it
 
 private:
   const SumsOfTile &sums;
-  Lets lets;
   bool within = false;
   std::vector<const For *> inner; ///< loops in the update's outermost
 
-  using IRVisitor::visit;
-  void visit(const LetStmt *let) override { named(let); }
-  void visit(const Let *let) override { named(let); }
-  template <typename T> void named(const T *let) {
-    lets.emplace_back(let->name, let->value);
-    IRVisitor::visit(let);
-    lets.pop_back();
-  }
+  using VisitorWithLets::visit;
   void visit(const For *each) override {
     const bool outermost = !loop && each->name.rfind(sums.func + ".s1.", 0) == 0;
     if (outermost)
@@ -160,8 +143,7 @@ private:
       return IRMutator::visit(loop);
     std::vector<Stmt> all = requests;
     all.push_back(loop->body);
-    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
-                     Block::make(all));
+    return withBody(loop, Block::make(all));
   }
 };
 
@@ -179,7 +161,7 @@ private:
     const For *ofTasks = task, *ofTiles = tile;
     if (loop->for_type == ForType::Parallel)
       task = loop;
-    if (loop->name.ends_with(".rt") || loop->name.ends_with(".rt.rebased"))
+    if (isLoop(loop, ".rt"))
       tile = loop;
     Stmt changed = IRMutator::visit(loop);
     task = ofTasks, tile = ofTiles;

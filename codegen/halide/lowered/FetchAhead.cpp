@@ -52,7 +52,7 @@ private:
     if (const Ramp *ramp = load->index.as<Ramp>(); load->name == buffer && (ramp || load->type.is_scalar())) {
       const int64_t each = load->type.bytes();
       Expr at = without(own, cast<int64_t>(ramp ? ramp->base : load->index)) * make_const(Int(64), each);
-      reads.push_back({each * load->type.lanes(), at, CastLast().mutate(without(lets, at))});
+      reads.push_back({each * load->type.lanes(), at, castsLast(without(lets, at))});
     }
     IRVisitor::visit(load);
   }

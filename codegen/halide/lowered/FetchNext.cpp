@@ -11,6 +11,7 @@
 
 #include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/halide/lowered/Lets.h"
+#include "codegen/halide/lowered/Loops.h"
 
 #include <algorithm>
 #include <optional>
@@ -21,11 +22,6 @@ using namespace Halide::Internal;
 namespace quern::codegen {
 
 namespace {
-
-/// By the end of its name, behind which Halide may say that it now begins at 0.
-bool isLoop(const For *loop, const std::string &name) {
-  return loop->name.ends_with(name) || loop->name.ends_with(name + ".rebased");
-}
 
 /// Whether a loop is `whole`, or one of those that a schedule has split it into.
 bool isOf(const For *loop, const std::string &whole) {
@@ -41,24 +37,16 @@ struct Copied {
 };
 
 /// The first vector that a copy reads.
-class CopyVisitor : public IRVisitor {
+class CopyVisitor : public VisitorWithLets {
 public:
-  CopyVisitor(const FetchedNext &wanted, const Lets &around) : wanted(wanted), lets(around) {}
+  CopyVisitor(const FetchedNext &wanted, const Lets &around) : VisitorWithLets(around), wanted(wanted) {}
   std::optional<Copied> found;
 
 private:
   const FetchedNext &wanted;
-  Lets lets;
   std::vector<const For *> loops;
 
-  using IRVisitor::visit;
-  void visit(const LetStmt *let) override { named(let); }
-  void visit(const Let *let) override { named(let); }
-  template <typename T> void named(const T *let) {
-    lets.emplace_back(let->name, let->value);
-    IRVisitor::visit(let);
-    lets.pop_back();
-  }
+  using VisitorWithLets::visit;
   void visit(const For *loop) override {
     loops.push_back(loop);
     IRVisitor::visit(loop);
@@ -137,7 +125,6 @@ private:
 
   /// Where the next strip begins: at the next part of the depth, else at the first of the next task.
   std::optional<Expr> beginOfNext(const FetchedNext &asked) const {
-    auto var = [](const For *loop) { return Variable::make(Int(32), loop->name); };
     const For *part = nullptr, *task = nullptr, *tile = nullptr;
     for (const For *loop : loops) {
       if (loop->for_type == ForType::Parallel)
@@ -149,11 +136,12 @@ private:
     }
     if (!task)
       return {};
-    Expr first = substitute(task->name, var(task) + 1, copied.first);
+    Expr first = substitute(task->name, variable(task) + 1, copied.first);
     if (part)
-      first = select(var(part) + 1 < part->min + part->extent, substitute(part->name, var(part) + 1, copied.first),
-                     substitute(part->name, part->min, first));
-    return tile ? first + (var(tile) - tile->min) * copied.ofTile : first;
+      first =
+          select(variable(part) + 1 < part->min + part->extent,
+                 substitute(part->name, variable(part) + 1, copied.first), substitute(part->name, part->min, first));
+    return tile ? first + (variable(tile) - tile->min) * copied.ofTile : first;
   }
 
   Stmt withRequests(const For *tiles, const FetchedNext &asked) const {
@@ -168,14 +156,13 @@ private:
     const std::string name = asked.strip + ".next";
     Expr from = Variable::make(Int(64), name), share = Variable::make(Int(32), name + ".share"),
          line = Variable::make(Int(32), name + ".line");
-    Expr number = (Variable::make(Int(32), tiles->name) - tiles->min) * share + line;
+    Expr number = (variable(tiles) - tiles->min) * share + line;
     Expr index = from + cast<int64_t>(number % beside * column) * cast<int64_t>(copied.ofColumn) +
                  cast<int64_t>(number / beside * step) * cast<int64_t>(copied.ofStep);
     // A strip is larger than the first cache.
     Stmt request = requestLine(asked.buffer, index * make_const(Int(64), copied.bytes), 2);
     Stmt requests = For::make(name + ".line", 0, share, ForType::Serial, Partition::Never, DeviceAPI::None, request);
-    Stmt loop = For::make(tiles->name, tiles->min, tiles->extent, tiles->for_type, tiles->partition_policy,
-                          tiles->device_api, Block::make(requests, tiles->body));
+    Stmt loop = withBody(tiles, Block::make(requests, tiles->body));
     Expr lines = (copied.steps + (step - 1)) / step * beside, count = max(tiles->extent, 1);
     return LetStmt::make(name, simplify(cast<int64_t>(*first)),
                          LetStmt::make(name + ".share", simplify((lines + count - 1) / count), loop));

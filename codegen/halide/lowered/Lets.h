@@ -26,6 +26,24 @@ inline Halide::Internal::Stmt within(const Lets &lets, Halide::Internal::Stmt st
   return stmt;
 }
 
+/// A visitor that knows the names around where it is, beside those it is given.
+class VisitorWithLets : public Halide::Internal::IRVisitor {
+protected:
+  explicit VisitorWithLets(const Lets &around) : lets(around) {}
+  Lets lets;
+
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::LetStmt *let) override { named(let); }
+  void visit(const Halide::Internal::Let *let) override { named(let); }
+
+private:
+  template <typename T> void named(const T *let) {
+    lets.emplace_back(let->name, let->value);
+    IRVisitor::visit(let);
+    lets.pop_back();
+  }
+};
+
 /// A mutator that knows the names around where it is.
 class MutatorWithLets : public Halide::Internal::IRMutator {
 protected:

@@ -1,6 +1,8 @@
 // Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
 #include "codegen/halide/lowered/PlainLoops.h"
 
+#include "codegen/halide/lowered/Loops.h"
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -100,10 +102,7 @@ class AskFirst : public IRMutator {
   }
   Stmt visit(const For *loop) override {
     Stmt body = mutate(loop->body);
-    auto around = [&](const Stmt &inner) {
-      return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
-                       inner);
-    };
+    auto around = [&](const Stmt &inner) { return withBody(loop, inner); };
     const IfThenElse *test = body.as<IfThenElse>();
     return test && isRewritten(test->condition, test->then_case) ? around(body) : outOf(body, loop->name, around);
   }
