@@ -1,4 +1,6 @@
 // What nearly every file that touches MLIR includes. Kept small: each line here is paid by every full build.
+#include "ir/Dialect.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>

@@ -2,19 +2,30 @@
 #
 #   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH mlir|halide] [DEPENDS target...])
 #   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
-#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir|halide])          -> CTest, one test a suite
+#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir])                 -> CTest, one test a suite
+#   quern_add_test_objects(quern_graphs SOURCES Maker.cpp LINK quern_kernels)                 -> what several tests share, compiled once
 #   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
 #                                             -> build/ROOM/QuernOps.h.inc, included as "ir/QuernOps.h.inc"
 
-# One precompiled header for all that see MLIR and one for all that see Halide, built once and shared. A target can share it
-# only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
+# One precompiled header for all that see MLIR, one for all that see Halide and two for tests, built once and shared. A target
+# can share it only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
 function(quern_precompile name header)
   add_library(quern_pch_${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
   target_link_libraries(quern_pch_${name} PRIVATE quern_options ${ARGN})
   target_precompile_headers(quern_pch_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${header})
 endfunction()
+# Tests are compiled far more often than they run: half of a build's time is theirs, and a third of that was -O2.
+set(quern_test_flags $<$<CONFIG:Release>:-O1>)
 quern_precompile(mlir MlirPch.h quern_llvm)
+add_dependencies(quern_pch_mlir quern_ir_inc quern_ir_interfaces_inc)
 quern_precompile(halide HalidePch.h quern_halide)
+if(QUERN_TESTS)
+  quern_precompile(tests TestPch.h GTest::gmock)
+  quern_precompile(tests_mlir MlirTestPch.h GTest::gmock quern_llvm)
+  add_dependencies(quern_pch_tests_mlir quern_ir_inc quern_ir_interfaces_inc)
+  target_compile_options(quern_pch_tests PRIVATE ${quern_test_flags})
+  target_compile_options(quern_pch_tests_mlir PRIVATE ${quern_test_flags})
+endif()
 
 function(quern_configure_target name)
   cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK;DEPENDS" ${ARGN})
@@ -41,12 +52,28 @@ function(quern_add_tool name)
   quern_configure_target(${name} ${ARGN})
 endfunction()
 
+function(quern_configure_test name)
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK;DEPENDS" ${ARGN})
+  set(header tests)
+  if(ARG_PCH)
+    set(header tests_${ARG_PCH})
+  endif()
+  target_compile_options(${name} PRIVATE ${quern_test_flags})
+  quern_configure_target(${name} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} DEPENDS ${ARG_DEPENDS} PCH ${header})
+endfunction()
+
+function(quern_add_test_objects name)
+  add_library(${name} OBJECT)
+  target_link_libraries(${name} PUBLIC GTest::gmock)
+  quern_configure_test(${name} ${ARGN})
+endfunction()
+
 # Suites are found when CTest runs, not when they are built, so that a broken test binary breaks its own tests only.
 function(quern_add_test name)
   add_executable(${name})
   # Before the rooms: quern_runtime has a main of its own (that of emitted programs).
   target_link_libraries(${name} PUBLIC GTest::gmock GTest::gtest_main)
-  quern_configure_target(${name} ${ARGN})
+  quern_configure_test(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   string(REGEX REPLACE "^quern_(.*)_tests$" "\\1" room ${name})
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${name}.cmake)
