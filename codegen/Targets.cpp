@@ -125,6 +125,11 @@ static bool isOfIntel(const CpuTarget &target) {
   return std::find(names.begin(), names.end(), target.llvmCpu) != names.end();
 }
 
+/// Intel's servers have two units of 512 bits (a few of the cheaper Cascade Lakes one), Zen 4 two halves of one.
+int productUnits(const CpuTarget &target) {
+  return target.vector < 16 || isOfIntel(target) ? 2 : 1;
+}
+
 /// By measurement (docs/design/contractions.md): a core of AMD has few reads of its first cache under way, and requests take these
 /// from the loop's own; on a Sapphire Rapids the first cache gained.
 int cacheAhead(const CpuTarget &target) {

@@ -36,6 +36,8 @@ enum class ByteProducts {
   Fours ///< four products of bytes added to 32 bits (vpdpbusd)
 };
 ByteProducts byteProducts(const CpuTarget &target);
+/// Multiply-adds of whole vectors that a core of it begins in a cycle.
+int productUnits(const CpuTarget &target);
 /// Whether it multiplies two pairs of bf16 and adds both products to an f32 in an instruction (vdpbf16ps).
 bool multipliesBF16(const CpuTarget &target);
 /// Whether it has AMX's registers of 16 rows and columns, and multiplies tiles of bf16 and of int8 in them.

@@ -130,6 +130,8 @@ public:
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// In the update of `func`: of the argument that a node is read from, if it is one's.
   void fetchAhead(const Func &func, int node, int bytes);
+  /// Where `func` copies rows, one in each iteration of its loop `row`: of a later row of the same.
+  void fetchRowsAhead(const Func &func, const Var &row, int node);
   /// Of a tile of rows, whose columns are those of the argument that a node is read from, if it is one's.
   void askBesideSums(const Func &sums, int node);
   /// A copy of columns of the argument that a node is read from, if it is one's.

@@ -6,7 +6,7 @@
 
 namespace quern::codegen {
 
-/// `fused`: whether an instruction multiplies and adds. `first`, `second`: bytes of a core's caches. `ahead`: which of them takes
+/// `fused`: whether an instruction multiplies and adds; `products`: how many of these begin in a cycle. `first`, `second`: bytes of a core's caches. `ahead`: which of them takes
 /// lines that are asked for.
 Facts factsOf(const CpuTarget &target) {
   const int64_t (&caches)[3] = target.machine.caches;
@@ -14,6 +14,7 @@ Facts factsOf(const CpuTarget &target) {
   return {{"vector", target.vector},
           {"registers", target.registers},
           {"fused", fuses},
+          {"products", productUnits(target)},
           {"threads", target.machine.threads},
           {"first", caches[0]},
           {"second", caches[1]},

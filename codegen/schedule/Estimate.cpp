@@ -61,8 +61,11 @@ Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.f
   core.threads = double(known("threads", assumed.threads));
   core.first = double(known("first", assumed.caches[0])), core.second = double(known("second", assumed.caches[1]));
   core.fused = facts.contains("fused") ? known("fused") : core.vector > 4;
-  // Of AVX-512 some cores begin twice as many: then loads count more, and the order stays.
+  core.issued = issued;
+  // Of AVX-512 some cores begin twice as many: of tiles of columns the order stays then, as loads count more.
   core.products = core.vector < 16 ? 2 : 1, core.operations = core.vector < 16 ? 3 : 2;
+  if (family == "attention" && core.vector >= 16 && known("products") == 2)
+    core.products = 2, core.issued = issued / 2; // two threads share such a core: instructions are then what is scarce
   formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
              double(known("bytes", 2))};
   outer = double(known("outer", support::assumed::columns)), inner = double(known("inner", support::assumed::columns));
@@ -78,8 +81,8 @@ double Estimate::instructions(double rows, double vectors) const {
 double Estimate::ofStep(double rows, double vectors) const {
   double feed =
       family == "dense" ? 0 : vectors * core.vector * 4 / fromSecond * ahead; // dense: by where a part's strip is
-  double step =
-      together({rows * vectors / core.products, (rows + vectors) / loaded, feed, instructions(rows, vectors) / issued});
+  double step = together(
+      {rows * vectors / core.products, (rows + vectors) / loaded, feed, instructions(rows, vectors) / core.issued});
   return std::max(step, latency) / (rows * vectors);
 }
 

@@ -11,6 +11,7 @@ struct Core {
   double vector, registers, threads, first, second; ///< floats of a register, registers; bytes of the caches
   bool fused;                                       ///< products and sums in an instruction
   double products, operations;                      ///< of vectors that begin in a cycle: multiply-adds, all else
+  double issued;                                    ///< instructions of a cycle
 };
 
 /// A weight and its rows as a step of a product reads them.

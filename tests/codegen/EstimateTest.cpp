@@ -67,6 +67,13 @@ TEST(Estimate, KnownTilesOfThreeProcessors) {
   }
 }
 
+/// Measured in docs/design/attention.md: where cores begin two multiply-adds of 512 bits, a number of a key should serve more rows.
+TEST(Estimate, AttentionWhereInstructionsAreScarce) {
+  PlanPart attention = chosen(anchor("attention", "cascadelake", {{"depth", 64}, {"values", 64}}));
+  EXPECT_EQ(attention["rows"], 64);
+  EXPECT_EQ(attention["step"], 6);
+}
+
 /// Measured in docs/design/contractions.md: two rows are faster one by one with AVX2, not with AVX-512.
 TEST(Estimate, FewRowsOneByOne) {
   EXPECT_EQ(chosen(weight("x86-64-v3", 32000, 768))["alone"], 2);

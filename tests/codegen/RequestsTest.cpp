@@ -1,9 +1,10 @@
-// Which lines of memory products ask for while they multiply: those of columns that are read next, and of results. Requests change
-// no number, so the kernel runs here with a function in their place that writes their addresses down.
+// Which lines of memory products ask for while they multiply: those of columns that are read next, and of results; and attention
+// while it copies keys and values. Requests change no number, so the kernel runs here with a function in their place that writes their addresses down.
 #include "codegen/halide/HalideError.h"
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/StageScheduler.h"
+#include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/contraction/Contraction.h"
 #include "codegen/schedule/Schedule.h"
 #include "tests/codegen/support/Check.h"
@@ -60,7 +61,7 @@ void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::str
   ScheduleTable table = ScheduleTable::standard();
   table.add(plan, "test");
   KernelPlan chosen = halideProducer().choose(graph, target, table);
-  KernelFamilies families{{takeContractions}, scheduleStages};
+  KernelFamilies families{{takeContractions, takeAttention}, scheduleStages};
   KernelBuilder builder(graph, chosen, target, families);
   naming("kernel " + graph.name, [&] {
     BuiltKernel built = builder.build();
@@ -143,4 +144,22 @@ TEST(AskBesideSums, OnIntelAlone) {
   EXPECT_TRUE(asksBesideSums(cpuTarget("icelake-server")));
   EXPECT_FALSE(asksBesideSums(cpuTarget("znver4")));
   EXPECT_FALSE(asksBesideSums(cpuTarget("cuda")));
+}
+
+/// Every line of keys and values, but for those of the first rows: rows of a head stand apart, so no processor sees a stream.
+TEST(FetchRowsAhead, OfKeysAndValues) {
+  constexpr int positions = 256, heads = 3, width = 64, ahead = 2048 / (width * 4);
+  const Dim T = dim("T", 64), S = dim("S", positions), G = dim("G", heads), K = dim("K", width);
+  GraphMaker g;
+  int q = g.argument(Storage::F32, {T, G, K}), k = g.argument(Storage::F32, {S, G, K}),
+      v = g.argument(Storage::F32, {S, G, K});
+  g.yield(g.attention(g.contract(q, k, {"K"}), v, "S"));
+  Halide::Buffer<> queries(Halide::Float(32), width, heads, 64), keys(Halide::Float(32), width, heads, positions),
+      values(Halide::Float(32), width, heads, positions), result(Halide::Float(32), width, heads, 64);
+  noteLines(g.finish("rows"), cpuTarget("native"), "attention : amx 0", {queries, keys, values, result});
+  for (const Halide::Buffer<> &rows : {keys, values}) {
+    auto [found, all] = linesOf(rows);
+    EXPECT_GE(found, all - all * ahead / positions);
+  }
+  EXPECT_EQ(linesOf(queries).lines, 0u);
 }

@@ -161,15 +161,18 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
       .unroll(column)
       .unroll(inGroup, together);
 
-  auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
+  auto copied = [&](Func &copy, const Var &inner, int64_t extent, int node) {
     int narrow = narrowed(extent);
     copy.compute_at(partial, part).bound(inner, 0, static_cast<int32_t>(extent));
     if (narrow > 1)
       copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
+    if (extent % narrow == 0 && extent / narrow <= 8)
+      copy.unroll(inner);
+    b.fetchRowsAhead(copy, key, node);
   };
-  copied(values, column, *p.column.fixed());
+  copied(values, column, *p.column.fixed(), p.v);
   for (size_t i = 0; i < keys.size(); ++i)
-    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed());
+    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed(), p.dots[i].k);
   score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
   score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
   size_t next = 0;

@@ -109,6 +109,13 @@ private:
     return Block::make(all);
   }
 
+  /// What the read becomes later.
+  static Expr ahead(const FetchedAhead &one, const Reads::Read &read) {
+    if (one.rows.empty())
+      return read.at + make_const(Int(64), one.bytes);
+    return substitute(one.rows, Variable::make(Int(32), one.rows) + one.rowsAhead, read.full);
+  }
+
   /// For the lines of a read that nobody asked for in this iteration.
   void ask(const FetchedAhead &one, const Reads::Read &read, std::vector<Stmt> &all) {
     int64_t first = 0; // of the read, from the run's first
@@ -124,7 +131,7 @@ private:
     for (int64_t line = lineOf(first); line <= lineOf(first + read.bytes - 1); ++line)
       if (run->lines.insert(line).second)
         all.push_back(
-            requestLine(one.buffer, read.at + make_const(Int(64), line * lineBytes - first + one.bytes), one.cache));
+            requestLine(one.buffer, ahead(one, read) + make_const(Int(64), line * lineBytes - first), one.cache));
   }
 };
 

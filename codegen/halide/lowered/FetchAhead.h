@@ -14,8 +14,10 @@ namespace quern::codegen {
 struct FetchedAhead {
   std::string loops; ///< how their names begin in what Halide lowered, as PlainLoops'
   std::string buffer;
-  int bytes; ///< how much further on a line is that is asked for where one is read
-  int cache; ///< which takes it: 1, and those behind it, or 2
+  int bytes;          ///< how much further on a line is that is asked for where one is read
+  int cache;          ///< which takes it: 1, and those behind it, or 2
+  std::string rows{}; ///< instead of bytes: the loop whose later iteration reads that line, its whole name
+  int rowsAhead = 0;  ///< and how many iterations later
 };
 
 inline constexpr int lineBytes = 64;
