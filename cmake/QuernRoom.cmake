@@ -2,12 +2,12 @@
 #
 #   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH mlir|halide] [DEPENDS target...])
 #   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
-#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir])                 -> CTest, one test a suite
+#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH llvm|mlir])            -> CTest, one test a suite
 #   quern_add_test_objects(quern_graphs SOURCES Maker.cpp LINK quern_kernels)                 -> what several tests share, compiled once
 #   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
 #                                             -> build/ROOM/QuernOps.h.inc, included as "ir/QuernOps.h.inc"
 
-# One precompiled header for all that see MLIR, one for all that see Halide and two for tests, built once and shared. A target
+# One precompiled header for all that see MLIR, one for all that see Halide and three for tests, built once and shared. A target
 # can share it only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
 function(quern_precompile name header)
   add_library(quern_pch_${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
@@ -21,10 +21,12 @@ add_dependencies(quern_pch_mlir quern_ir_inc quern_ir_interfaces_inc)
 quern_precompile(halide HalidePch.h quern_halide)
 if(QUERN_TESTS)
   quern_precompile(tests TestPch.h GTest::gmock)
+  quern_precompile(tests_llvm TestPch.h GTest::gmock quern_llvm) # whose definitions are all that such a test has of LLVM
   quern_precompile(tests_mlir MlirTestPch.h GTest::gmock quern_llvm)
   add_dependencies(quern_pch_tests_mlir quern_ir_inc quern_ir_interfaces_inc)
-  target_compile_options(quern_pch_tests PRIVATE ${quern_test_flags})
-  target_compile_options(quern_pch_tests_mlir PRIVATE ${quern_test_flags})
+  foreach(tests tests tests_llvm tests_mlir)
+    target_compile_options(quern_pch_${tests} PRIVATE ${quern_test_flags})
+  endforeach()
 endif()
 
 function(quern_configure_target name)

@@ -23,18 +23,15 @@ static std::string systemRun(const std::string &command) {
   return std::system(command.c_str()) ? "failed: " + command : "";
 }
 
-static const std::string &runtimeObject(const CpuTarget &target) {
-  static std::map<std::string, std::string> known;
-  std::string &path = known[target.halide];
-  if (path.empty()) {
-    path = "/tmp/quern_test_runtime_" + std::to_string(getpid()) + "_" + std::to_string(known.size()) + ".o";
-    emitHalideRuntime(target, path);
-    static std::vector<std::string> remove;
-    remove.push_back(path);
-    std::atexit([] {
-      for (const std::string &file : remove)
-        std::filesystem::remove(file);
-    });
+/// Halide's runtime for a target: in the build folder, for the next process, too; it takes as long as several kernels.
+static std::string runtimeObject(const CpuTarget &target) {
+  const std::filesystem::path folder = QUERN_BUILD_FOLDER "/tests/halide",
+                              path = folder / ("runtime-" + halideVersion() + "-" + target.halide + ".o");
+  if (!std::filesystem::exists(path)) {
+    std::filesystem::create_directories(folder);
+    const std::string made = path.string() + "." + std::to_string(getpid()) + ".o"; // another process may make the same
+    emitHalideRuntime(target, made);
+    std::filesystem::rename(made, path);
   }
   return path;
 }

@@ -77,12 +77,6 @@ class Files(Case):
     def test_a_usual_mix(self):
         self.check(usual, ("q4_k", "q6_k"), 0.21)
 
-    def test_five_bits(self):
-        self.check(lambda name, layer: 6 if name in ("output", "ffn_down") else 5, ("q5_k", "q6_k"), 0.22)
-
-    def test_few_bits_are_kept_in_six(self):
-        self.check(lambda name, layer: 2 if name in ("attn_q", "attn_k", "ffn_gate") else 3, ("q6_k",), 0.24)
-
     def test_codes_of_a_table_are_its_values(self):
         """IQ4_XS, beside what such files have of other types."""
         self.check(lambda name, layer: 6 if name == "output" else 5 if name == "attn_v" else "iq4_xs", ("q8_k", "q5_k", "q6_k"), 0.31)
@@ -104,9 +98,15 @@ class Files(Case):
 
 
 class MoreFiles(Files):
-    """Every mix for another vector (`More`: in the tier `nightly`)."""
+    """More mixes, and each for another vector (`More`: in the tier `nightly`)."""
     lesser = ("",)
     test_a_tied_table_is_there_once = test_a_file_that_is_cut = None
+
+    def test_five_bits(self):
+        self.check(lambda name, layer: 6 if name in ("output", "ffn_down") else 5, ("q5_k", "q6_k"), 0.22)
+
+    def test_few_bits_are_kept_in_six(self):
+        self.check(lambda name, layer: 2 if name in ("attn_q", "attn_k", "ffn_gate") else 3, ("q6_k",), 0.24)
 
 
 class Quantize(Case):
