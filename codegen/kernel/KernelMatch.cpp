@@ -6,8 +6,8 @@
 
 namespace quern::codegen {
 
-/// `fused`: whether an instruction multiplies and adds; `products`: how many of these begin in a cycle. `first`, `second`: bytes of a core's caches. `ahead`: which of them takes
-/// lines that are asked for.
+/// `fused`: whether an instruction multiplies and adds; `products`: how many of these begin in a cycle. `first`, `second`: bytes of
+/// a core's caches. `ahead`: which of them takes lines that are asked for.
 Facts factsOf(const CpuTarget &target) {
   const int64_t (&caches)[3] = target.machine.caches;
   const bool fuses = std::find(target.features.begin(), target.features.end(), "fma") != target.features.end();

@@ -1,5 +1,6 @@
 // Which lines of memory products ask for while they multiply: those of columns that are read next, and of results; and attention
-// while it copies keys and values. Requests change no number, so the kernel runs here with a function in their place that writes their addresses down.
+// while it copies keys and values. Requests change no number, so the kernel runs here with a function in their place that writes
+// their addresses down.
 #include "codegen/halide/HalideError.h"
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/halide/KernelBuilder.h"
