@@ -136,7 +136,11 @@ int cacheAhead(const CpuTarget &target) {
   return isOfIntel(target) ? 1 : 2;
 }
 
-/// By measurement (docs/design/contractions.md).
+/// By measurement, as the next one (docs/design/contractions.md).
+int aheadInTiles(const CpuTarget &target) {
+  return isOfIntel(target) ? 1536 : 0;
+}
+
 bool asksBesideSums(const CpuTarget &target) {
   return isOfIntel(target);
 }

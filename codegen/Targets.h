@@ -44,6 +44,8 @@ bool multipliesBF16(const CpuTarget &target);
 bool multipliesTiles(const CpuTarget &target);
 /// Which cache, 1 or 2, takes the lines of memory that a loop asks for before it reads them.
 int cacheAhead(const CpuTarget &target);
+/// How many bytes ahead a tile of f32 asks for the columns, and copied rows, that it reads from the second cache; 0: not at all.
+int aheadInTiles(const CpuTarget &target);
 /// Whether tiles ask for the lines of their results, and of later tasks' columns, while they are summed.
 bool asksBesideSums(const CpuTarget &target);
 /// Whether kernels can call functions of doubles (floor, pow): SPIR-V as Halide makes it has none.

@@ -293,6 +293,11 @@ void KernelBuilder::fetchAhead(const Func &func, int node, int bytes) {
     fetchedAhead.push_back({func.name() + ".s1.", arguments[from].name(), bytes, cacheAhead(target)});
 }
 
+void KernelBuilder::fetchAhead(const Func &func, const Func &copy, int bytes) {
+  if (bytes)
+    fetchedAhead.push_back({func.name() + ".s1.", copy.name(), bytes, cacheAhead(target)});
+}
+
 void KernelBuilder::fetchRowsAhead(const Func &func, const Var &row, int node) {
   constexpr int64_t underWay = 2048; // bytes that a core copies while a line comes from the third cache
   const int from = sourceOf(node);

@@ -128,8 +128,10 @@ public:
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
-  /// In the update of `func`: of the argument that a node is read from, if it is one's.
+  /// In the update of `func`, so many bytes ahead (0: not at all): of the argument that a node is read from, if it is one's; of a
+  /// copy.
   void fetchAhead(const Func &func, int node, int bytes);
+  void fetchAhead(const Func &func, const Func &copy, int bytes);
   /// Where `func` copies rows, one in each iteration of its loop `row`: of a later row of the same.
   void fetchRowsAhead(const Func &func, const Var &row, int node);
   /// Of a tile of rows, whose columns are those of the argument that a node is read from, if it is one's.

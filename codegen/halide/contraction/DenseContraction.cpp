@@ -262,6 +262,9 @@ void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, c
   out.sums.update().vectorize(lane, vector).unroll(lane).unroll(m);
   if (int times = pairs ? unroll / inPair : unroll; times > 1)
     out.sums.update().unroll(out.over, times);
+  for (const Func &copy : {out.strip, groups})
+    if (copy.defined() && !pairs)
+      b.fetchAhead(out.sums, copy, aheadInTiles(b.target));
   if (out.copy.defined())
     out.copy.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector,
                                           TailStrategy::GuardWithIf);

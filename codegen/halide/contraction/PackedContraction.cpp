@@ -346,6 +346,11 @@ void PackedContraction::schedule(Stage &target) {
     }
     if (copied.defined())
       scheduleCopiedRows();
+    const bool ofFloats = !tiles.integers && !tiles.pairs && !tiles.byTiles;
+    if (const int bytes = ahead && ofFloats ? aheadInTiles(b.target) : 0; strip.defined())
+      b.fetchAhead(tiles.func, strip, bytes);
+    else
+      b.fetchAhead(tiles.func, tableOf(w), bytes);
     b.askBesideSums(tiles.func, tableOf(w));
   }
   target.scheduled = true;

@@ -5,6 +5,8 @@
 #include "codegen/Targets.h"
 #include "codegen/kernel/Storage.h"
 
+#include <functional>
+
 namespace quern::codegen {
 
 /// GB/s that all threads read together.
@@ -14,6 +16,9 @@ double bandwidth();
 double peak(Storage factors, const CpuTarget &target);
 /// Writes what fills all caches several times over.
 void evict();
+/// Seconds of the best of the runs of about half a second, three at least. `cold`: caches are filled with something else before each.
+/// `alone`: such a half second counts only if nobody shares this thread's core before and after it; after twenty of them, whatever it is.
+double bestTime(bool alone, bool cold, const std::function<void()> &run);
 
 } // namespace quern::codegen
 #endif

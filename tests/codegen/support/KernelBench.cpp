@@ -31,22 +31,22 @@ static int64_t tile(int64_t out, int64_t in) {
   return weightTile(out, in, schedules, target);
 }
 
+/// `--alone`: a figure counts only where nobody shares the core before and after; after twenty tries, whatever it is. For one thread on one
+/// core: HL_NUM_THREADS=1 taskset -c 1.
+static bool alone = false;
+
 static bool tooSlow = false; ///< something promised was not reached
 
-/// Runs for about half a second; the best time counts.
+/// The best time counts, beside the limit.
 /// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
 /// `factors`: as they are multiplied.
 static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false,
                    Storage factors = Storage::F32) {
-  double before = flops ? peak(factors, target) : bandwidth(), best = 1e9, end = now() + 0.5;
-  for (int iterations = 0; iterations < 3 || now() < end; ++iterations) {
-    if (cold)
-      evict();
-    double start = now();
+  double before = flops ? peak(factors, target) : bandwidth();
+  double best = bestTime(alone, cold, [&] {
     if (runner.run())
       std::abort();
-    best = std::min(best, now() - start);
-  }
+  });
   double limit = std::max(before, flops ? peak(factors, target) : bandwidth());
   std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%   compiled in %.2f s\n", name, best * 1e6, work / best / 1e9,
               flops ? "GFLOP/s" : "GB/s", limit, 100 * work / best / 1e9 / limit, runner.compileSeconds);
@@ -398,6 +398,8 @@ int main(int argc, char **argv) {
     target = cpuTarget(argv[2]);
     argc -= 2, argv += 2;
   }
+  if (argc > 1 && !std::strcmp(argv[1], "--alone"))
+    alone = true, --argc, ++argv;
   auto wanted = [&](const char *name) {
     return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); });
   };
