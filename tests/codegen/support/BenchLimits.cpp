@@ -18,7 +18,8 @@ double bandwidth() {
   return probe.measure() / 1e9;
 }
 
-void evict() {
+/// Writes what fills all caches several times over.
+static void evict() {
   static std::vector<uint64_t> memory(32 << 20, 1);
   for (uint64_t &v : memory)
     ++v;

@@ -14,8 +14,6 @@ double bandwidth();
 /// GFLOP/s of code for a target that multiplies two factors which are stored so, in registers: the most that any probe of this run
 /// found, as other work only ever lowers it.
 double peak(Storage factors, const CpuTarget &target);
-/// Writes what fills all caches several times over.
-void evict();
 /// Seconds of the best of the runs of about half a second, three at least. `cold`: caches are filled with something else before each.
 /// `alone`: such a half second counts only if nobody shares this thread's core before and after it; after twenty of them, whatever it is.
 double bestTime(bool alone, bool cold, const std::function<void()> &run);
