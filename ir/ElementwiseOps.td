@@ -89,7 +89,8 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
   let description = [{
     Groups of 32 in f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
     from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
-    These are the numbers of Q8_0 and Q4_0 of GGUF. Of weights it is the loader's work, of rows the kernel's that reads them.
+    These are the numbers of Q8_0 and Q4_0 of GGUF. int8_g128: as int8, groups of 128. Of weights it is the loader's work, of rows
+    (int8, int8_g128) the kernel's that reads them.
 
     q4_k, q5_k, q6_k and q8_k are codes in super-blocks of 256 (support/CodedGroups.h). A unit d of scales is the largest scale of a
     super-block / 127, one of minimums the largest minimum / 255, both rounded down to f16; scales and minimums are then

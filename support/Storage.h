@@ -17,7 +17,7 @@ enum class Kind : uint8_t { Real, Int, Bool };
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
 /// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
 /// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks;
-/// F8E4M3 and F8E5M2: codes that are floats, in groups (CodedGroups.h). A new one is a line of the table below.
+/// F8E4M3 and F8E5M2: codes that are floats, in groups (CodedGroups.h). Int8G128: as Int8, in longer groups. A new one is a line of the table below.
 enum class Storage : uint8_t {
   F32,
   I32,
@@ -35,7 +35,8 @@ enum class Storage : uint8_t {
   Q4Z,
   I8,
   F8E4M3,
-  F8E5M2
+  F8E5M2,
+  Int8G128
 };
 
 struct StorageForm {
@@ -43,8 +44,9 @@ struct StorageForm {
   Kind kind;
   int bits; ///< of a number, or of a code
   bool coded;
-  SuperBlocks super = {}; ///< of codes with scales of two levels
-  FloatCodes floats = {}; ///< of codes that are floats
+  SuperBlocks super = {};     ///< of codes with scales of two levels
+  FloatCodes floats = {};     ///< of codes that are floats
+  int64_t group = codedGroup; ///< numbers that share a scale, of other codes
 };
 inline constexpr StorageForm storageForms[] = {
     {"f32", Kind::Real, 32, false},
@@ -64,6 +66,7 @@ inline constexpr StorageForm storageForms[] = {
     {"i8", Kind::Int, 8, false},
     {"f8_e4m3", Kind::Real, 8, true, {}, {7, 0xbfff, 256, 448, 0x7f}},
     {"f8_e5m2", Kind::Real, 8, true, {}, {8, 0xffff, 1, 57344}},
+    {"int8_g128", Kind::Real, 8, true, {}, {}, longCodedGroup},
 };
 
 constexpr const StorageForm &formOf(Storage storage) {
@@ -102,7 +105,7 @@ constexpr int stepOf(Storage storage) {
 constexpr int groupOf(Storage storage) {
   return superBlocksOf(storage)  ? formOf(storage).super.group
          : floatCodesOf(storage) ? floatGroup
-                                 : static_cast<int>(codedGroup);
+                                 : static_cast<int>(formOf(storage).group);
 }
 constexpr int blockOf(Storage storage) {
   return superBlocksOf(storage) ? formOf(storage).super.length : groupOf(storage);
@@ -117,7 +120,9 @@ constexpr int64_t bytesOf(Storage storage, int64_t length) {
     return (length + super->length - 1) / super->length * super->words() * 4;
   if (floatCodesOf(storage))
     return (length + floatGroup - 1) / floatGroup * (4 + floatGroup);
-  return formOf(storage).coded ? codedBytes(formOf(storage).bits, length) : length * bytesOf(storage);
+  if (!formOf(storage).coded)
+    return length * bytesOf(storage);
+  return (length + groupOf(storage) - 1) / groupOf(storage) * bytesOfGroup(formOf(storage).bits, groupOf(storage));
 }
 
 constexpr const char *kindName(Kind kind) {

@@ -25,15 +25,16 @@ static Expr roundAway(const Expr &x) {
   return select(x < 0.0f, -steps, steps);
 }
 
-/// As the op says; int8 alone. What is beyond a row's end in its last group repeats the last number, and is 0 as a code:
+/// As the op says; int8 and int8_g128 alone. What is beyond a row's end in its last group repeats the last number, and is 0 as a code:
 /// columns may stand for other numbers than 0 there.
 void KernelBuilder::defineQuantize(int i) {
   const Node &node = graph.nodes[i];
-  const int x = node.operands[0], place = node.find(node.names[0]), group = static_cast<int>(support::codedGroup);
+  const int x = node.operands[0], place = node.find(node.names[0]), group = support::groupOf(node.storage);
   const std::string depth = node.names[0], groupName = depth + "_group";
   const int64_t length = *node.dims[place].fixed(), groups = (length + group - 1) / group;
   CodedRows rows;
   rows.dims = rows.groups = node.dims;
+  rows.group = group;
   rows.dims[place] = {depth, ir::Size(groups * group)};
   rows.groups[place] = {groupName, ir::Size(groups)};
   auto inGroup = [=](Index index) {
@@ -136,7 +137,7 @@ Func KernelBuilder::sharesOfRows(int node, int length) {
     std::vector<Dim> dims = runsOf(rows, length);
     const std::string group = depthOf(rows).name + "_group";
     Index at = varsOf(dims), ofScale = at;
-    ofScale[group] = at.at(group) / (static_cast<int>(support::codedGroup) / length);
+    ofScale[group] = at.at(group) / (rows.group / length);
     shares = newFunc("share", quantize);
     shares(pureArgs(dims)) = cast<float>(sums(call(dims, at))) * rows.scale(call(rows.groups, ofScale));
     addStage({shares, dims, {}, false, {}, false, quantize});

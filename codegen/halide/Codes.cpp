@@ -50,7 +50,7 @@ static Expr lowestBitOf(const CodePlace &place) {
 
 /// Where a step begins, in rows of `tile` bytes.
 static Expr rowOfStep(const CodedColumns &columns, const Expr &ofGroup, const Expr &step) {
-  return ofGroup * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage))) + 2 + step * inStep;
+  return ofGroup * static_cast<int>(bytesOf(columns.storage, groupOf(columns.storage))) + 2 + step * inStep;
 }
 
 /// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step are beside
@@ -83,7 +83,7 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
 
 static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
-  args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
+  args[1] = place.group * static_cast<int>(bytesOf(columns.storage, groupOf(columns.storage)));
   const Type word = wordOfHalf(columns);
   Expr low = cast(word, columns.buffer(args));
   args[1] = args[1] + 1;

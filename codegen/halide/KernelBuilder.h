@@ -52,6 +52,7 @@ struct Stage {
 /// Rows that a kernel quantises: groups of numbers along their depth become codes and a scale.
 struct CodedRows {
   std::vector<Dim> dims, groups; ///< with a depth of whole groups; with groups in place of the depth
+  int group;                     ///< codes that share a scale
   Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
   Func scale;       ///< f32 over `groups`
   std::map<int, Func> sums,

@@ -46,7 +46,10 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   const Storage weight = storedAs(graph, p.w);
   anchor.facts["bits"] = support::formOf(weight).bits;
   anchor.facts["levels"] = support::superBlocksOf(weight) ? 2 : bitsOfCode(weight) ? 1 : 0; // of scales
-  anchor.facts["row_bits"] = support::formOf(storedAs(graph, p.x)).bits;
+  const Storage rows = storedAs(graph, p.x);
+  anchor.facts["row_bits"] = support::formOf(rows).bits;
+  if (bitsOfCode(weight))
+    anchor.facts["scaled"] = bitsOfCode(rows) ? std::min(groupOf(weight), groupOf(rows)) : groupOf(weight);
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
   anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, p) : 0;
   if (p.form == ContractionForm::ByExpert) {

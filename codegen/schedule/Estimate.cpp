@@ -67,7 +67,7 @@ Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.f
   if (family == "attention" && core.vector >= 16 && known("products") == 2)
     core.products = 2, core.issued = issued / 2; // two threads share such a core: instructions are then what is scarce
   formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
-             double(known("bytes", 2))};
+             double(known("bytes", 2)), double(known("scaled", support::codedGroup))};
   outer = double(known("outer", support::assumed::columns)), inner = double(known("inner", support::assumed::columns));
 }
 
@@ -86,15 +86,17 @@ double Estimate::ofStep(double rows, double vectors) const {
   return std::max(step, latency) / (rows * vectors);
 }
 
-/// A group of 32 codes: products of integers, which beside pairs are added by an instruction of their own, then one product and
+/// A group of codes: products of integers, which beside pairs are added by an instruction of their own, then one product and
 /// one sum for its scales. Sums of groups that have no registers beside the group's are loaded and stored, which nothing hides.
 double Estimate::ofGroup(double rows, double vectors) const {
-  const double sums = rows * vectors, steps = 32 / formats.bytes, each = steps * (formats.bytes == 4 ? 1 : 2) + 2;
+  const double sums = rows * vectors, steps = formats.scaled / formats.bytes,
+               each = steps * (formats.bytes == 4 ? 1 : 2) + 2;
   const double spilled = std::max(0.0, std::min(sums, 2 * sums + vectors + 2 - core.registers));
   const double stored = spilled * (core.vector < 16 ? 1 : 2);
-  const double cycles = together({sums * each / core.products, ((rows + vectors) * steps + vectors) / loaded,
+  const double feed = vectors * steps * core.vector * 4 / fromSecond; // no lines of these are asked for
+  const double cycles = together({sums * each / core.products, ((rows + vectors) * steps + vectors) / loaded, feed,
                                   sums * (each + 1) / issued, steps * latency});
-  return (cycles + stored) / (32 * sums);
+  return (cycles + stored) / (formats.scaled * sums);
 }
 
 bool Estimate::multipliesIntegers() const {

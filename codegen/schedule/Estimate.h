@@ -19,6 +19,7 @@ struct Formats {
   double bits, rowBits; ///< of a number
   double levels;        ///< of scales of the weight's codes; 0: none
   double bytes;         ///< products of bytes that an instruction sums
+  double scaled;        ///< codes that a scale multiplies the sum of
 };
 
 class Estimate {

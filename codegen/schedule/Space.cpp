@@ -294,9 +294,10 @@ static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &)
 
 const std::vector<Family> &families() {
   static const std::vector<std::string_view> ofTarget = {"vector", "registers", "fused", "threads", "first", "second"},
-                                             ofProduct = {"vector", "registers", "fused",    "threads", "first",
-                                                          "second", "outer",     "inner",    "rows",    "tile",
-                                                          "bits",   "levels",    "row_bits", "bytes",   "amx"},
+                                             ofProduct = {"vector",   "registers", "fused",  "threads",
+                                                          "first",    "second",    "outer",  "inner",
+                                                          "rows",     "tile",      "bits",   "levels",
+                                                          "row_bits", "bytes",     "scaled", "amx"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
                                                             "first",  "second",    "depth", "values"},
                                              ofForward = {"vector", "registers", "fused", "products", "threads",

@@ -38,7 +38,7 @@ uint32_t bitsOf(const APFloat &half) {
 
 struct CodedGroup {
   float scale = 0; ///< a number that f16 has
-  std::array<int8_t, support::codedGroup> codes{};
+  std::array<int8_t, support::longCodedGroup> codes{};
   double number(size_t i) const { return double(scale) * codes[i]; } // exact in f32
 };
 
@@ -57,13 +57,14 @@ CodedGroup codedGroup(int bits, const std::vector<float> &numbers) {
   return group;
 }
 
-void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+void packGroup(Storage storage, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+  const int bits = bitsOfCode(storage);
   const CodedGroup group = codedGroup(bits, numbers);
   const uint32_t scale = bitsOf(asHalf(group.scale));
   const int64_t each = support::codesInStep(bits);
   to[column] = static_cast<uint8_t>(scale);
   to[tile + column] = static_cast<uint8_t>(scale >> 8);
-  for (int64_t i = 0; i < support::codedGroup; ++i) {
+  for (int64_t i = 0; i < support::groupOf(storage); ++i) {
     uint8_t *byte = to + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
     *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
   }
@@ -240,7 +241,7 @@ void quern::ir::packCodes(Storage storage, const std::vector<int64_t> &shape, in
       else if (support::floatCodesOf(storage))
         packFloats(storage, some, tile, within % tile, place);
       else
-        packGroup(bitsOfCode(storage), some, tile, within % tile, place);
+        packGroup(storage, some, tile, within % tile, place);
     }
   }
 }

@@ -55,7 +55,7 @@ private:
   void dropDead();
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
   void quantize(const Read &read, StringRef along, Storage storage);
-  void quantizeRows(const Read &read, StringRef along);
+  void quantizeRows(const Read &read, StringRef along, Storage storage);
   void narrowRows(const Read &read);
   Value narrowed(Value value, Storage storage);
   void narrowTables();
@@ -183,11 +183,11 @@ void Storing::quantize(const Read &read, StringRef along, Storage storage) {
 }
 
 /// The rows that a weight multiplies, in the kernel that does so: codes of them are never stored.
-void Storing::quantizeRows(const Read &read, StringRef along) {
+void Storing::quantizeRows(const Read &read, StringRef along, Storage storage) {
   ContractOp contract = read.contract;
   Value rows = contract->getOperand(1 - read.operand);
   b.setInsertionPoint(contract);
-  auto codes = QuantizeOp::create(b, contract.getLoc(), typeOf(rows).withStorage(Storage::Int8), rows, along);
+  auto codes = QuantizeOp::create(b, contract.getLoc(), typeOf(rows).withStorage(storage), rows, along);
   contract->setOperand(1 - read.operand, DequantizeOp::create(b, contract.getLoc(), rows.getType(), codes));
 }
 
@@ -270,7 +270,7 @@ void Storing::run() {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
         if (rows == Storage::Int8 && roundsRows(read))
-          quantizeRows(read, *along);
+          quantizeRows(read, *along, format == Storage::Int8G128 ? format : rows);
         else if (rows == Storage::BF16 && !read.pick && roundsRows(read)) // experts in codes have no products of bf16
           narrowRows(read);
         if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)

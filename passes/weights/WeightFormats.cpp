@@ -13,7 +13,7 @@ using namespace quern::passes;
 constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
     {"w4a8", {Storage::Int4, Storage::Int8}},   {"w8a8", {Storage::Int8, Storage::Int8}},
     {"w4a16", {Storage::Int4, Storage::BF16}},  {"w8a16", {Storage::Int8, Storage::BF16}},
-    {"w16a16", {Storage::BF16, Storage::BF16}},
+    {"w16a16", {Storage::BF16, Storage::BF16}}, {"w8a8_g128", {Storage::Int8G128, Storage::Int8}},
 };
 constexpr std::pair<llvm::StringLiteral, Storage> rowSuffixes[] = {{"+a8", Storage::Int8}, {"+a16", Storage::BF16}};
 
@@ -94,7 +94,7 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
 
 /// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, for codes that are floats beside
 /// anything else, and for super-blocks beside anything but others of their length; of these the ones with more bits, unless their
-/// groups are larger.
+/// groups are larger. Long groups of int8 are short ones with the same scales.
 static Storage ofMostBits(Storage a, Storage b) {
   auto lengthOf = [](Storage storage) {
     const quern::support::SuperBlocks *form = quern::support::superBlocksOf(storage);
@@ -103,6 +103,8 @@ static Storage ofMostBits(Storage a, Storage b) {
   auto isFloats = [](Storage storage) { return quern::support::floatCodesOf(storage) != nullptr; };
   if (lengthOf(a) != lengthOf(b) || (a != b && ((isNarrow(a) && isNarrow(b)) || isFloats(a) || isFloats(b))))
     return Storage::F32;
+  if (a != b && bitsOfCode(a) && bitsOfCode(b) && (a == Storage::Int8G128 || b == Storage::Int8G128))
+    return Storage::Int8;
   const auto [more, less] =
       quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? std::pair(a, b) : std::pair(b, a);
   return groupOf(more) <= groupOf(less) ? more : Storage::F32;

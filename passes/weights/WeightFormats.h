@@ -17,8 +17,8 @@ struct ProductFormat {
 bool isFormat(llvm::StringRef word);
 std::string nameOf(ProductFormat format);
 constexpr const char *formatNames =
-    "int8, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1, q4_z (each perhaps with +a8 or +a16), "
-    "f8_e4m3, f8_e5m2 (perhaps with +a16), w8a8, w4a8, w8a16, w4a16, w16a16, bf16, "
+    "int8, int8_g128, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1, q4_z (each perhaps with +a8 or +a16), "
+    "f8_e4m3, f8_e5m2 (perhaps with +a16), w8a8, w8a8_g128, w4a8, w8a16, w4a16, w16a16, bf16, "
     "f16 or f32";
 
 /// `quantize` with rows in int8 wherever weights are in codes of integers ("q4_k+a8"); or in bf16 where they are in codes or

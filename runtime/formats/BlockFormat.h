@@ -76,10 +76,12 @@ void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t firs
 bool fitsGroups(const BlockFormat &format, int bits);
 /// 32 elements of a block, from `first` on, as a block of Q8_0 or Q4_0 of the same numbers; false where f16 lacks its scale.
 bool regroup(const BlockFormat &format, const uint8_t *block, int first, int bits, uint8_t *to);
-/// The same from 32 codes and the bits of a scale in f16; `code(i)` gives the i-th.
-template <typename Code> void joinGroup(uint16_t scale, int bits, Code code, uint8_t *to) {
+/// The same from 32 codes, of 8 bits perhaps more, and the bits of a scale in f16; `code(i)` gives the i-th.
+template <typename Code>
+void joinGroup(uint16_t scale, int bits, Code code, uint8_t *to, int64_t count = support::codedGroup) {
   std::memcpy(to, &scale, 2);
-  for (int i = 0; i < (bits == 8 ? 32 : 16); ++i) // Q4_0: 8 more than the code, the first sixteen in the low halves
+  // Q4_0: 8 more than the code, the first half of them in the low halves.
+  for (int i = 0; i < (bits == 8 ? count : count / 2); ++i)
     to[2 + i] = bits == 8 ? uint8_t(code(i)) : uint8_t((code(i) + 8) | (code(i + 16) + 8) << 4);
 }
 
@@ -87,6 +89,8 @@ template <typename Code> void joinGroup(uint16_t scale, int bits, Code code, uin
 /// magnitude becomes -8), bit for bit as ggml makes them. `count` is a multiple of 32.
 void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
+/// One group of `count` as Q8_0 has it for 32: a scale in f16, then the codes.
+void encodeByteGroup(const float *from, int64_t count, uint8_t *group);
 
 /// At most form.length numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
 /// down. What is beyond has codes of 0.

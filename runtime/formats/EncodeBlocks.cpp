@@ -31,16 +31,19 @@ int unitsIn(float x, float unit, int most) {
 
 } // namespace
 
+void encodeByteGroup(const float *from, int64_t count, uint8_t *to) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::fabs(from[i]));
+  const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
+  store(to, scale);
+  for (int64_t i = 0; i < count; ++i)
+    to[2 + i] = uint8_t(int8_t(std::round(from[i] * inverse)));
+}
+
 void encodeQ8_0(const float *from, int64_t count, uint8_t *to) {
-  for (; count > 0; count -= block, from += block, to += 2 + block) {
-    float largest = 0;
-    for (int i = 0; i < block; ++i)
-      largest = std::max(largest, std::fabs(from[i]));
-    const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
-    store(to, scale);
-    for (int i = 0; i < block; ++i)
-      to[2 + i] = uint8_t(int8_t(std::round(from[i] * inverse)));
-  }
+  for (; count > 0; count -= block, from += block, to += 2 + block)
+    encodeByteGroup(from, block, to);
 }
 
 void encodeQ4_0(const float *from, int64_t count, uint8_t *to) {

@@ -13,7 +13,6 @@
 
 namespace quern::runtime {
 
-using support::codedGroup;
 using support::Storage;
 
 namespace {
@@ -23,9 +22,11 @@ constexpr std::string_view ending = ".scales";
 struct GroupedCodes : TensorReader {
   StoredTensor codes, scales;
   int64_t length = 1, after = 1; // of the grouped dimension; elements between two neighbours along it
-  bool wide = true;              // codes of 8 bits
+  Storage storage = Storage::Int8;
+  bool wide = true; // codes of 8 bits
+  int64_t group = support::codedGroup;
 
-  const char *type() const override { return wide ? "int8" : "int4"; }
+  const char *type() const override { return support::storageName(storage); }
 
   int codeAt(int64_t before, int64_t i, int64_t behind) const {
     if (wide)
@@ -33,8 +34,8 @@ struct GroupedCodes : TensorReader {
     return (codes.data[(before * ((length + 1) / 2) + i / 2) * after + behind] >> i % 2 * 4 & 15) - 8;
   }
   const uint8_t *scaleAt(int64_t before, int64_t i, int64_t behind) const {
-    const int64_t groups = (length + codedGroup - 1) / codedGroup;
-    return scales.data + 2 * ((before * groups + i / codedGroup) * after + behind);
+    const int64_t groups = (length + group - 1) / group;
+    return scales.data + 2 * ((before * groups + i / group) * after + behind);
   }
 
   void read(int64_t first, int64_t count, float *to) const override {
@@ -49,20 +50,23 @@ struct GroupedCodes : TensorReader {
   const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                        uint8_t *room) const override {
     const int64_t before = first / (after * length), i = first / after % length, behind = first % after;
-    const int bits = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0; // codes of 4 bits may be asked for in 8
-    if (bits < (wide ? 8 : 4) || (stride != after && count > 1) || i % codedGroup ||
-        count != std::min(codedGroup, length - i))
+    const bool isLong = format == support::storageName(Storage::Int8G128);
+    const int bits = isLong || format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0; // codes of 4 bits may be asked for in 8
+    const int64_t wanted = isLong ? support::longCodedGroup : support::codedGroup; // may be a part of a group
+    if (bits < (wide ? 8 : 4) || (stride != after && count > 1) || i % wanted ||
+        count != std::min(wanted, length - i) || i / group != (i + count - 1) / group)
       return nullptr;
     uint16_t scale;
     std::memcpy(&scale, scaleAt(before, i, behind), 2);
-    joinGroup(scale, bits, [&](int64_t k) { return k < count ? codeAt(before, i + k, behind) : 0; }, room);
+    joinGroup(scale, bits, [&](int64_t k) { return k < count ? codeAt(before, i + k, behind) : 0; }, room, wanted);
     return room;
   }
 };
 
-bool fits(const StoredTensor &codes, const StoredTensor &scales, const std::vector<int64_t> &shape, size_t axis) {
-  const Storage storage = codes.dtype == Dtype::I8 ? Storage::Int8 : Storage::Int4;
-  return codes.shape == shapeOfCodes(shape, axis, storage) && scales.shape == shapeOfScales(shape, axis);
+/// Where the groups are along `axis`.
+bool fits(const GroupedCodes &parts, const std::vector<int64_t> &shape, size_t axis, Storage storage) {
+  return parts.codes.shape == shapeOfCodes(shape, axis, storage) &&
+         parts.scales.shape == shapeOfScales(shape, axis, storage);
 }
 
 } // namespace
@@ -73,8 +77,9 @@ std::vector<int64_t> shapeOfCodes(std::vector<int64_t> shape, size_t axis, Stora
   return shape;
 }
 
-std::vector<int64_t> shapeOfScales(std::vector<int64_t> shape, size_t axis) {
-  shape[axis] = shape[axis] / codedGroup + (shape[axis] % codedGroup != 0);
+std::vector<int64_t> shapeOfScales(std::vector<int64_t> shape, size_t axis, Storage storage) {
+  const int64_t group = support::groupOf(storage);
+  shape[axis] = shape[axis] / group + (shape[axis] % group != 0);
   return shape;
 }
 
@@ -103,12 +108,19 @@ void joinGroupedCodes(std::map<std::string, StoredTensor> &tensors, const std::s
   }
   if (!reader->codes.bytes)
     fail("has no numbers");
-  size_t axis = 0;
-  while (axis < shape.size() && !fits(reader->codes, reader->scales, shape, axis))
-    ++axis;
+  const std::vector<Storage> forms =
+      reader->wide ? std::vector{Storage::Int8, Storage::Int8G128} : std::vector{Storage::Int4};
+  size_t axis = shape.size();
+  for (Storage storage : forms)
+    for (size_t d = 0; d < shape.size() && axis == shape.size(); ++d)
+      if (fits(*reader, shape, d, storage)) {
+        axis = d;
+        reader->storage = storage;
+        reader->group = support::groupOf(storage);
+      }
   if (axis == shape.size() || reader->scales.dtype != Dtype::F16)
-    fail("does not fit its .scales: F16 with one for each 32 along one dimension are needed; quern quantize writes "
-         "both");
+    fail("does not fit its .scales: F16 with one for each 32 along one dimension are needed, of 8 bits perhaps one for "
+         "each 128; quern quantize writes both");
   reader->length = shape[axis];
   for (size_t d = axis + 1; d < shape.size(); ++d)
     reader->after *= shape[d];

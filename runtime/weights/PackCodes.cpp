@@ -11,7 +11,7 @@ namespace quern::runtime {
 
 namespace {
 
-constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"};
+constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"}, *longGroups[] = {"int8_g128"};
 constexpr const char *eightBits[] = {"q8_k", "IQ4_XS", "q5_k", "Q5_K", "q4_k", "Q4_K"}; // groups of 32
 constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K"};
 constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes without a sign, groups of 32
@@ -20,10 +20,12 @@ constexpr const char *shortFour[] = {"q4_1", "Q4_1"}, *shortFive[] = {"q5_1", "Q
 constexpr const char *withZeros[] = {"q4_z"};
 constexpr const char *floats[] = {"f8_e4m3"}, *wideFloats[] = {"f8_e5m2"};
 
-void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
-  uint8_t made[2 + support::codedGroup];
+void packGroup(Storage storage, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
+  const int64_t group = support::groupOf(storage);
+  const bool wide = bitsOfCode(storage) == 8;
+  uint8_t made[2 + support::longCodedGroup];
   if (!block) {
-    wide ? encodeQ8_0(numbers, support::codedGroup, made) : encodeQ4_0(numbers, support::codedGroup, made);
+    wide ? encodeByteGroup(numbers, group, made) : encodeQ4_0(numbers, group, made);
     block = made;
   }
   to[row] = block[0];
@@ -32,7 +34,7 @@ void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t ti
   // Q4_0 has 8 more than the code, as here; the first sixteen in the low halves.
   auto half = [&](int i) { return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4; };
   to += 2 * tile + row * 4;
-  for (int i = 0, each = wide ? 4 : 8; i < support::codedGroup; i += each, to += 4 * tile)
+  for (int i = 0, each = wide ? 4 : 8; i < group; i += each, to += 4 * tile)
     for (int part = 0; part < 4; ++part)
       to[part] = wide ? uint8_t(codes[i + part] ^ 0x80) : uint8_t(half(i + part) | half(i + 4 + part) << 4);
 }
@@ -69,6 +71,8 @@ std::span<const char *const> blockNamesOf(Storage storage) {
   switch (storage) {
   case Storage::Int8:
     return bytes;
+  case Storage::Int8G128:
+    return longGroups;
   case Storage::Int4:
     return nibbles;
   case Storage::Q8K:
@@ -98,7 +102,7 @@ void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t
     return packFloats(storage, stored.bytes, numbers, count, tile, row, to);
   const support::SuperBlocks *form = support::superBlocksOf(storage);
   if (!form)
-    return packGroup(storage == Storage::Int8, stored.bytes, numbers, tile, row, to);
+    return packGroup(storage, stored.bytes, numbers, tile, row, to);
   uint32_t words[support::longestSuperBlock];
   if (stored.bytes && support::storageByName(stored.format) == storage) // they are the kernel's
     std::memcpy(words, stored.bytes, size_t(form->words()) * 4);

@@ -9,7 +9,7 @@
 
 namespace quern::runtime {
 
-/// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer; of
+/// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; "int8_g128", a scale and codes as Q8_0 has them; of super-blocks GGUF's and own ones with as many bits or fewer; of
 /// floats its own.
 std::span<const char *const> blockNamesOf(Storage storage);
 

@@ -182,6 +182,20 @@ TEST(Elementwise, QuantizesInGroups) {
   EXPECT_EQ(narrow.numbers[40 + 34], -8); // -8.5 / 2 = -4.25
 }
 
+/// The numbers of a long group count in steps of its largest, wherever that is.
+TEST(Elementwise, QuantizesInLongGroups) {
+  std::vector<double> given(200, 0.75);
+  given[100] = -127, given[199] = 254;
+  Evaluated wide = throughCodes("int8_g128", "[D = 200]", {{"D", 200}}, given),
+            usual = throughCodes("int8", "[D = 200]", {{"D", 200}}, given);
+  ASSERT_EQ(wide.numbers.size(), 200u) << wide.said;
+  EXPECT_EQ(wide.numbers[0], 1); // to the nearest step of 1
+  EXPECT_NEAR(usual.numbers[0], 0.75, 1e-3);
+  EXPECT_EQ(wide.numbers[100], -127);
+  EXPECT_EQ(wide.numbers[128], 0); // of 2
+  EXPECT_EQ(wide.numbers[199], 254);
+}
+
 /// Scales and minimums are counted in units of f16; a shorter super-block at the end; quantising again changes nothing.
 TEST(Elementwise, QuantizesInSuperBlocks) {
   constexpr int depth = 300;

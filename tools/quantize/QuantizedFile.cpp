@@ -67,9 +67,10 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
   if (floatCodesOf(form.storage))
     return {{form.name, dtypeOfCodes(form.storage), shape, nullptr},
             {form.name + "_scale", Dtype::F32, shapeOfFloatScales(shape, form.axis), nullptr}};
-  std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
-                                      shapeOfCodes(shape, form.axis, form.storage), nullptr},
-                                     {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis), nullptr}};
+  std::vector<OutputTensor> parts = {
+      {form.name, bitsOfCode(form.storage) == 8 ? Dtype::I8 : Dtype::U8, shapeOfCodes(shape, form.axis, form.storage),
+       nullptr},
+      {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis, form.storage), nullptr}};
   if (form.storage == Storage::Int4)
     parts.push_back({form.name + ".shape", Dtype::I64, {int64_t(shape.size())}, nullptr});
   return parts;
@@ -78,20 +79,23 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
 /// Codes and scales in the order of the tensor: of rows along the grouped dimension.
 class CodedRows {
 public:
-  CodedRows(const StoredForm &form, Stored &stored) : stored(stored), wide(form.storage == Storage::Int8) {
+  CodedRows(const StoredForm &form, Stored &stored)
+      : stored(stored), group(support::groupOf(form.storage)), wide(bitsOfCode(form.storage) == 8) {
     const std::vector<int64_t> &shape = form.source->shape;
     length = shape[form.axis];
     for (size_t d = form.axis + 1; d < shape.size(); ++d)
       after *= shape[d];
-    groups = (length + support::codedGroup - 1) / support::codedGroup;
+    groups = (length + group - 1) / group;
     rows = form.source->elements() / length;
   }
   int64_t length = 1, after = 1, groups = 1, rows = 1;
+  /// Where a group begins, and how many numbers it has.
+  std::pair<int64_t, int64_t> rangeOf(int64_t g) const { return {g * group, std::min(group, length - g * group)}; }
 
   int64_t rowOf(int64_t element) const { return element / (after * length) * after + element % after; }
   int64_t element(int64_t row, int64_t i) const { return (row / after * length + i) * after + row % after; }
-  uint16_t &scale(int64_t row, int64_t group) const {
-    return stored.scales[size_t((row / after * groups + group) * after + row % after)];
+  uint16_t &scale(int64_t row, int64_t g) const {
+    return stored.scales[size_t((row / after * groups + g) * after + row % after)];
   }
   int8_t code(int64_t row, int64_t i) const {
     const uint8_t stands = byte(row, i);
@@ -104,6 +108,7 @@ public:
 
 private:
   Stored &stored;
+  int64_t group;
   bool wide;
   uint8_t &byte(int64_t row, int64_t i) const {
     const int64_t at = wide ? element(row, i) : (row / after * ((length + 1) / 2) + i / 2) * after + row % after;
@@ -113,15 +118,15 @@ private:
 
 /// From where kernels read them (support/CodedGroups.h).
 void unpack(const PackedLayout &layout, const uint8_t *packed, const CodedRows &to) {
-  const bool wide = layout.storage == Storage::Int8;
-  const int64_t each = support::bytesOfGroup(bitsOfCode(layout.storage)) * layout.tile;
+  const bool wide = bitsOfCode(layout.storage) == 8;
+  const int64_t each = support::bytesOf(layout.storage, support::groupOf(layout.storage)) * layout.tile;
   for (int64_t o = 0; o < layout.outer; ++o) {
     const int64_t row = to.rowOf(layout.offset + o * layout.outerStride), within = o % layout.tile;
     const uint8_t *group = packed + o / layout.tile * layout.tileBytes();
     for (int64_t g = 0; g < to.groups; ++g, group += each) {
       to.scale(row, g) = uint16_t(group[within] | group[layout.tile + within] << 8);
       const uint8_t *codes = group + 2 * layout.tile + within * 4;
-      const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, to.length - first);
+      const auto [first, count] = to.rangeOf(g);
       for (int64_t k = 0; k < count; ++k) {
         if (wide)
           to.setCode(row, first + k, int8_t(codes[k / 4 * 4 * layout.tile + k % 4] ^ 0x80));
@@ -213,8 +218,8 @@ void roundByImportance(const StoredForm &form, const CodedRows &rows) {
   ThreadPool::instance().forEach(int((rows.rows + chunk - 1) / chunk), [&](int number) {
     for (int64_t row = number * chunk; row < std::min(rows.rows, (number + 1) * chunk); ++row)
       for (int64_t g = 0; g < rows.groups; ++g) {
-        const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, rows.length - first);
-        float own[support::codedGroup], weights[support::codedGroup];
+        const auto [first, count] = rows.rangeOf(g);
+        float own[support::longCodedGroup], weights[support::longCodedGroup];
         RoundedGroup group{rows.scale(row, g)};
         for (int64_t k = 0; k < count; ++k) {
           own[k] = numbers[size_t(rows.element(row, first + k))];

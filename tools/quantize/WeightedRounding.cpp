@@ -46,7 +46,7 @@ double lossOf(const RoundedGroup &group, const float *numbers, const float *weig
 
 RoundedGroup roundWeighted(const RoundedGroup &usual, const float *numbers, const float *weights, int64_t count,
                            support::Storage storage) {
-  const bool wide = storage == support::Storage::Int8;
+  const bool wide = bitsOfCode(storage) == 8;
   const int least = wide ? -127 : -8, most = wide ? 127 : 7;
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) {

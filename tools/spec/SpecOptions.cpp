@@ -75,9 +75,11 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "quantize",
       po::value(&spec.quantize)->notifier([&spec](const std::string &given) { spec.quantize = quantizeText(given); }),
       "FORMAT[,GLOB=FORMAT]... or a FILE of lines GLOB = FORMAT: the weights of products in int8 or int4, groups of 32 "
-      "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
+      "with a scale each (int8_g128: of 128); int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, "
+      "q6_k: super-blocks of "
       "256 as GGUF's K-quants; the first two keep q6_k for the head. q8_k, q4_1, q5_1, q4_z: what files with IQ4_XS, "
-      "with Q4_1, Q5_1 or with zero points have. FORMAT+a8 of these, w8a8, w4a8: what they multiply becomes int8, too; "
+      "with Q4_1, Q5_1 or with zero points have. FORMAT+a8 of these, w8a8, w8a8_g128, w4a8: what they multiply becomes "
+      "int8, too; "
       "FORMAT+a16, w8a16, w4a16: bf16. w16a16: weights, too, in bf16 (the default of --target cuda). f8_e4m3, f8_e5m2: "
       "floats of one byte, groups of 128. The "
       "last GLOB that fits a weight's name decides (formats: "

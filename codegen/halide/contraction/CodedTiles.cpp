@@ -45,9 +45,11 @@ Expr PackedContraction::sumOfRow(int run, const Expr &at, Index index) {
 
 /// A column's codes of a run as AMX takes them: bytes with a sign, or words of two numbers of bf16, which has all of them.
 Expr PackedContraction::codesOfColumns(const CodedColumns &from) const {
-  if (b.multipliesIntegers(*this))
-    return cast<int8_t>(unsignedCodeAt(from, ofStrip, step, part)) - cast<int8_t>(addedToCodes(storage));
   const int perGroup = support::groupOf(storage) / runOfTiles();
+  if (b.multipliesIntegers(*this))
+    return cast<int8_t>(
+               unsignedCodeAt(from, ofStrip / perGroup, ofStrip % perGroup * (runOfTiles() / inWord) + step, part)) -
+           cast<int8_t>(addedToCodes(storage));
   auto bits = [&](int which) {
     CodePlace place = codePlace(storage, ofStrip % perGroup * runOfTiles() + step * inPair + which);
     place.group = ofStrip / perGroup;
@@ -105,9 +107,9 @@ void PackedContraction::multiplyRuns(Sums &sums, const std::vector<Var> &whole, 
 PackedContraction::Sums PackedContraction::tiledCodes() {
   const bool integers = b.multipliesIntegers(*this), lowered = support::superBlocksOf(storage);
   b.integers |= integers;
-  const int run = runOfTiles(), inGroup = static_cast<int>(support::codedGroup);
+  const int run = runOfTiles();
   const int length = static_cast<int>(*reduced[0].fixed()), perGroup = support::groupOf(storage) / run;
-  const int runs = integers ? (length + inGroup - 1) / inGroup * (inGroup / run) : (length + run - 1) / run;
+  const int runs = (length + run - 1) / run;
   const bool inParts = partDepth < length;
   Var m = KernelBuilder::var(row->name), ofDepth("depth");
   Sums sums{b.newFunc("sums", node), {}, b.newFunc("whole", node), {}, integers};
@@ -144,7 +146,7 @@ PackedContraction::Sums PackedContraction::tiledCodes() {
   call.emplace_back(at);
   Expr scale = ofSlices(stripScale, "strip_scale", {lane, ofStrip}, {lane, at}, scaleAt(from, place));
   if (integers)
-    scale *= ofRows(b.codedRows(x)->scale, at / (inGroup / run));
+    scale *= ofRows(b.codedRows(x)->scale, at / (b.codedRows(x)->group / run));
   Expr sum = cast<float>(sums.ofGroup(call)) * scale;
   if (lowered)
     sum -= ofSlices(stripMinimum, "strip_minimum", {lane, ofStrip}, {lane, at}, minimumAt(from, place)) *

@@ -13,12 +13,16 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static constexpr int inWord = 4, inGroup = static_cast<int>(support::codedGroup);
+static constexpr int inWord = 4;
 static const Var ofTile("ofTile"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile"), part("part"), step("step"),
     run("run"), within("within"), block("block");
 
+int GroupedTiles::codesOfRun() const {
+  return std::min(support::groupOf(storage), depthOfTile);
+}
+
 int GroupedTiles::runsOfDepth() const {
-  return static_cast<int>((*reduced[0].fixed() + inGroup - 1) / inGroup * (inGroup / support::groupOf(storage)));
+  return static_cast<int>((*reduced[0].fixed() + codesOfRun() - 1) / codesOfRun());
 }
 
 /// What is known of a row along its depth, in the order of slots; of tiles that have a pair. `rowsBeside`: all rows of a tile have
@@ -34,7 +38,7 @@ Func GroupedTiles::sortCodes(const std::string &name, const Func &ofRows, const 
     return Expr(ofRows(KernelBuilder::call(dims, index)));
   });
   if (!rowsBeside)
-    copy.update().allow_race_conditions().vectorize(r.x, inGroup);
+    copy.update().allow_race_conditions().vectorize(r.x, depthOfTile);
   return copy;
 }
 
@@ -58,16 +62,18 @@ Func GroupedTiles::stripOfCodes(const std::string &name, std::vector<Var> args,
 void GroupedTiles::accumulateCodes(const std::vector<Var> &args) {
   const CodedRows &rowsInCodes = *b.codedRows(x);
   const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
-  const int ofRun = support::groupOf(storage), runs = runsOfDepth(), perTile = tile / tileColumns;
+  const int ofRun = codesOfRun(), runs = runsOfDepth(), perTile = tile / tileColumns;
+  const int inGroup = rowsInCodes.group, perGroup = support::groupOf(storage) / ofRun;
   const int groups = (static_cast<int>(*reduced[0].fixed()) + inGroup - 1) / inGroup;
   b.integers = true;
   Func codes = sortCodes("codes", rowsInCodes.codes, rowsInCodes.dims, depth, groups * inGroup, false),
        scales = sortCodes("scales", rowsInCodes.scale, rowsInCodes.groups, groupOfRow, groups, true);
   strip = stripOfCodes("strip", {part, lane, step}, [&](const CodedColumns &from, const Expr &at) {
-    return cast<int8_t>(unsignedCodeAt(from, at, step, part)) - cast<int8_t>(addedToCodes(storage));
+    return cast<int8_t>(unsignedCodeAt(from, at / perGroup, at % perGroup * (ofRun / inWord) + step, part)) -
+           cast<int8_t>(addedToCodes(storage));
   });
-  Func columnScales = stripOfCodes("strip_scale", {lane}, [](const CodedColumns &from, const Expr &at) {
-    return scaleAt(from, {Expr(), Expr(), at});
+  Func columnScales = stripOfCodes("strip_scale", {lane}, [&](const CodedColumns &from, const Expr &at) {
+    return scaleAt(from, {Expr(), Expr(), at / perGroup});
   });
 
   // Strips are those of whole packed tiles; sums know tiles of 16 columns.
@@ -100,8 +106,8 @@ void GroupedTiles::accumulateCodes(const std::vector<Var> &args) {
              (ofColumn(columnScales, {ofPacked, g.x}) * ofRow(scales, within % tileRows, g.x / (inGroup / ofRun)));
   if (support::superBlocksOf(storage)) {
     Func shares = sortCodes("shares", b.sharesOfRows(x, ofRun), rowsInCodes.groups, groupOfRow, runs, true);
-    Func minimums = stripOfCodes("strip_minimum", {lane}, [](const CodedColumns &from, const Expr &at) {
-      return minimumAt(from, {Expr(), Expr(), at});
+    Func minimums = stripOfCodes("strip_minimum", {lane}, [&](const CodedColumns &from, const Expr &at) {
+      return minimumAt(from, {Expr(), Expr(), at / perGroup});
     });
     sum -= ofColumn(minimums, {ofPacked, g.x}) * ofRow(shares, within % tileRows, g.x);
   }
@@ -126,7 +132,7 @@ void GroupedTiles::scheduleCodes(const LoopLevel &ofColumns, const LoopLevel &of
   for (Func &copy : strips) {
     copy.compute_at(ofTask).bound_extent(lane, tile).bound_extent(tileIndex, 1);
     if (copy.name() == strip.name())
-      copy.bound_extent(part, inWord).bound_extent(step, support::groupOf(storage) / inWord);
+      copy.bound_extent(part, inWord).bound_extent(step, codesOfRun() / inWord);
     copy.vectorize(lane, vectorOfTile()).unroll(lane);
     if (copy.name() == strip.name())
       copy.unroll(step).vectorize(part);

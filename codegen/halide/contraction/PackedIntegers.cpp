@@ -38,7 +38,7 @@ bool PackedContraction::widensCodes() const {
 
 /// How many codes are summed before a scale multiplies them.
 int PackedContraction::codesOfRun() const {
-  int run = support::groupOf(storage);
+  int run = std::min(support::groupOf(storage), b.codedRows(x)->group);
   if (byteProducts(b.target) == ByteProducts::Pairs && bits < 8)
     while (run / inStep * inPair * ((1 << bits) - 1) * 127 >= 1 << 15)
       run /= 2;
@@ -131,9 +131,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
     sums.overGroup = {k.x, k.y};
   }
 
-  // Rows have codes up to the end of a group of theirs: what super-blocks have beyond is multiplied by nothing.
-  const int inGroup = static_cast<int>(support::codedGroup);
-  const int runs = static_cast<int>((*reduced[0].fixed() + inGroup - 1) / inGroup * (inGroup / run));
+  const int runs = static_cast<int>((*reduced[0].fixed() + run - 1) / run);
   if (support::superBlocksOf(storage) && !shared) {
     sumsOfBlocks(sums, index, runs);
     return sums;
@@ -142,7 +140,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
   sums.over = {g.x};
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
-  Expr scale = levelOfRun(stripScale, index, g.x, shared) * ofRow(rows.scale, g.x / (inGroup / run));
+  Expr scale = levelOfRun(stripScale, index, g.x, shared) * ofRow(rows.scale, g.x / (rows.group / run));
   Expr sum = cast<float>(sums.ofGroup(call)) * scale;
   if (support::superBlocksOf(storage))
     sum -= levelOfRun(stripMinimum, index, g.x, shared) * ofRow(b.sharesOfRows(x, run), g.x);
@@ -153,8 +151,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
 
 /// A super-block at a time: its runs by their counts of units, then the units.
 void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
-  const int run = codesOfRun(), inRows = static_cast<int>(support::codedGroup) / run,
-            inGroup = support::groupOf(storage) / run;
+  const int run = codesOfRun(), inRows = b.codedRows(x)->group / run, inGroup = support::groupOf(storage) / run;
   const int length = support::blockOf(storage);
   const bool whole = *reduced[0].fixed() % length == 0;
   const int inBlock = whole ? length / run : 1;
@@ -215,8 +212,8 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
     // Of pairs in tiles of rows two steps at a time: LLVM adds up more of them for one row after the other, and then loads the
     // columns anew for each.
     const bool few = rowsAtOnce > 1 && byteProducts(b.target) == ByteProducts::Pairs;
-    if (over.size() > 1 && few)
-      stage.unroll(over[1], 2);
+    if (over.size() > 1 && (few || codesOfRun() > support::codedGroup))
+      stage.unroll(over[1], few ? 2 : 8);
     else if (over.size() > 1)
       stage.unroll(over[1]);
     if (row)

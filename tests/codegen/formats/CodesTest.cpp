@@ -16,12 +16,16 @@ protected:
   Storage storage() const { return std::get<0>(GetParam()); }
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
+  /// Rows have groups as long as those of columns, of super-blocks short ones.
+  int quantized(GraphMaker &g, int x) const {
+    return g.quantize(x, "I", storage() == Storage::Int8G128 ? storage() : Storage::Int8);
+  }
 
   void checkColumns(const CpuTarget &target) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("M"), depth()});
     int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
-    g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
+    g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, quantized(g, x)), real(g, w), {"I"})}));
     SCOPED_TRACE(target.name);
     checkKernel(g.finish("integers"), rows, 1e-5, target);
   }
@@ -108,17 +112,34 @@ TEST_P(RowsOnEveryTarget, OfColumns) {
 TEST_P(RowsInCodes, ForHeadsAndParts) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
-  g.yield(g.contract(real(g, g.quantize(x, "I")),
-                     real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())), {"I"}));
+  g.yield(g.contract(real(g, quantized(g, x)), real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())),
+                     {"I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
   GraphMaker both;
   int y = both.argument(Storage::F32, {dim("M"), depth()});
-  int sums = both.contract(real(both, both.quantize(y, "I")),
+  int sums = both.contract(real(both, quantized(both, y)),
                            real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
   int gate = both.squeeze(both.cut(sums, "U", 0, dim("G", 1)), "G"),
       up = both.squeeze(both.cut(sums, "U", 1, dim("V", 1)), "V");
   both.yield(both.elementwise(Op::Mul, {both.elementwise(Op::Sigmoid, {gate}), up}));
   checkKernel(both.finish("gated"), rows, 1e-5);
+}
+
+/// Groups of rows and of columns that differ in length: the shorter ones are what a sum of integers has.
+TEST(GroupsOfRows, OfAnotherLength) {
+  for (auto [ofRows, ofColumns] :
+       {std::pair(Storage::Int8, Storage::Int8G128), std::pair(Storage::Int8G128, Storage::Int8),
+        std::pair(Storage::Int8G128, Storage::Q4K), std::pair(Storage::Int8G128, Storage::Q6K)})
+    for (const char *name : {"x86-64-v3", "cascadelake"}) {
+      CpuTarget target = cpuTarget(name);
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("I", 331)});
+      int w = g.weight({dim("O", 70), dim("I", 331)}, 2 * target.vector, ofColumns);
+      g.yield(g.contract(g.elementwise(Op::Dequantize, {g.quantize(x, "I", ofRows)}),
+                         g.elementwise(Op::Dequantize, {w}), {"I"}));
+      SCOPED_TRACE(std::string(name) + " " + storageName(ofRows) + " x " + storageName(ofColumns));
+      checkKernel(g.finish("lengths"), rows, 1e-5, target);
+    }
 }
 
 /// The gradient of what the columns multiply sums over the rows of the packed weight: few and many, in parts and alone.
@@ -177,8 +198,13 @@ const auto groups = testing::Values(std::tuple(Storage::Int8, 75), std::tuple(St
 const auto moreGroups = testing::Values(std::tuple(Storage::Int8, 96), std::tuple(Storage::Int4, 75));
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
 INSTANTIATE_TEST_SUITE_P(Kinds, RowsInCodes, groups);
+INSTANTIATE_TEST_SUITE_P(LongGroups, RowsInCodes, testing::Values(std::tuple(Storage::Int8G128, 331)));
+const auto longGroups = testing::Values(std::tuple(Storage::Int8G128, 256), std::tuple(Storage::Int8G128, 75));
 INSTANTIATE_TEST_SUITE_P(MoreKinds, Codes, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreLongGroups, Codes, longGroups);
 INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsInCodes, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreLongGroups, RowsInCodes, longGroups);
+INSTANTIATE_TEST_SUITE_P(MoreLongGroups, MoreCodes, longGroups);
 INSTANTIATE_TEST_SUITE_P(MoreKinds, MoreCodes, groups);
 INSTANTIATE_TEST_SUITE_P(MoreGroups, MoreCodes, moreGroups);
 const auto superBlocks = testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q6K, 331),
@@ -199,7 +225,8 @@ INSTANTIATE_TEST_SUITE_P(MoreFloats, Codes, moreFloats);
 INSTANTIATE_TEST_SUITE_P(MoreFloats, MoreCodes, floats);
 INSTANTIATE_TEST_SUITE_P(MoreOfFloats, MoreCodes, moreFloats);
 INSTANTIATE_TEST_SUITE_P(Each, RowsOnEveryTarget,
-                         testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Q4K, 331)));
+                         testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Q4K, 331),
+                                         std::tuple(Storage::Int8G128, 331)));
 INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsOnEveryTarget,
                          testing::Values(std::tuple(Storage::Int4, 96), std::tuple(Storage::Q6K, 331),
                                          std::tuple(Storage::Q8K, 256), std::tuple(Storage::Q4Z, 512)));

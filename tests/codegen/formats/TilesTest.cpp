@@ -335,7 +335,9 @@ TEST(Tiles, OfCodesAndRealRows) {
   for (auto [storage, depth, columns, tile, numbers, exact] :
        {std::tuple(Storage::Int8, 96, 128, 64, "amx 1", true), std::tuple(Storage::Int8, 75, 71, 32, "amx 2", true),
         std::tuple(Storage::Int8, 512, 100, 64, "amx 1, depth 128, row_block 2", true),
-        std::tuple(Storage::Int8, 160, 100, 64, "amx 1", false), std::tuple(Storage::Int4, 160, 100, 64, "amx 1", true),
+        std::tuple(Storage::Int8, 160, 100, 64, "amx 1", false),
+        std::tuple(Storage::Int8G128, 160, 100, 64, "amx 1", true),
+        std::tuple(Storage::Int4, 160, 100, 64, "amx 1", true),
         std::tuple(Storage::Q4K, 512, 100, 64, "amx 1, depth 256", true),
         std::tuple(Storage::Q4K, 256, 71, 32, "amx 2, depth 128", false),
         std::tuple(Storage::Q5K, 331, 40, 16, "amx 1", true), std::tuple(Storage::Q6K, 331, 71, 64, "amx 1", true),

@@ -154,8 +154,8 @@ std::pair<int, int> GraphMaker::statistics(int attention) {
   return {shift, add(node)};
 }
 
-int GraphMaker::quantize(int x, std::string along) {
-  Node node{Op::Quantize, Storage::Int8, graph.nodes[x].dims};
+int GraphMaker::quantize(int x, std::string along, Storage storage) {
+  Node node{Op::Quantize, storage, graph.nodes[x].dims};
   node.operands = {x};
   node.names = {along};
   return add(node);

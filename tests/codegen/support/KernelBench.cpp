@@ -89,7 +89,8 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
   int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
   w = g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w});
-  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : x, w, {"I"}));
+  const Storage ofRows = storage == Storage::Int8G128 ? storage : Storage::Int8;
+  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I", ofRows)}) : x, w, {"I"}));
   KernelRunner runner(g.finish("format"), target, schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
@@ -428,11 +429,15 @@ int main(int argc, char **argv) {
   if (wanted("long"))
     attention(0, {{2048, 0}});
   if (wanted("formats"))
-    for (Storage storage :
-         {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::F8E4M3})
+    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int8G128, Storage::Int4, Storage::Q4K, Storage::Q5K,
+                            Storage::Q6K, Storage::F8E4M3})
       for (bool coded : {false, true})
         if (!coded || (bitsOfCode(storage) && !quern::support::floatCodesOf(storage)))
           format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
+  if (wanted("integers")) // prefill of a Llama with 110M parameters, rows in codes
+    for (Storage storage : {Storage::Int8, Storage::Int8G128, Storage::Int4, Storage::Q4K})
+      for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768)})
+        format(storage, true, in, out, {512});
   if (wanted("tiles"))
     for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
       for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})

@@ -197,7 +197,7 @@ TEST(Tile, TwoProducts) {
 }
 
 TEST(Tile, Codes) {
-  for (Storage storage : {Storage::Int8, Storage::Int4, Storage::F8E4M3, Storage::F8E5M2})
+  for (Storage storage : {Storage::Int8, Storage::Int8G128, Storage::Int4, Storage::F8E4M3, Storage::F8E5M2})
     for (int64_t depth : {96, 75}) {
       Maker g;
       int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}),

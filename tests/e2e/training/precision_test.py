@@ -316,7 +316,7 @@ class Rows(Case):
             got = self.evaluate(program, weights, inputs)["logits"]
             want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
-            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w8a16": "int8", "w16a16": "bf16"}.get(kind, kind.split("+")[0]), "--after", "narrow-storage")["logits"]
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w8a8_g128": "int8_g128", "w4a8": "int4", "w8a16": "int8", "w16a16": "bf16"}.get(kind, kind.split("+")[0]), "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
             prompt = inputs["tokens"].rows()[0][:5]
             self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
@@ -356,7 +356,7 @@ class Codes(Rows):
         self.assertLess(relative_error(got, want), 1e-5)
 
     def test_rows_in_codes(self):
-        self.check_rows(("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"), ("llama", "q4_k+a16"))
+        self.check_rows(("qwen2", "w8a8"), ("llama", "w8a8_g128"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"), ("llama", "q4_k+a16"))
 
     def test_activations(self):
         """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was. bf16: beside bf16, too."""

@@ -20,7 +20,7 @@ FORMATS = {"bf16": (("--precision", "bf16"), SAME_NUMBERS, 1e-1), "int8": (("--q
            "f16": (("--precision", "f16"), SAME_NUMBERS, 1e-2), "q4_k": (("--quantize", "q4_k"), SAME_NUMBERS, 1.5), "q6_k": (("--quantize", "q6_k"), SAME_NUMBERS, 5e-1),
            "f8_e4m3": (("--quantize", "f8_e4m3"), SAME_NUMBERS, 5e-1), "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "w8a16": (("--quantize", "w8a16"), CODED_ROWS, 2e-1),
            "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5),
-           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w8a8_g128": (("--quantize", "w8a8_g128"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
 USUAL, SHOWN = ("bf16", "int8", "int4"), ("q4_k", "w8a8", "w4a8")
 
 

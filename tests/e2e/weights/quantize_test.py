@@ -53,7 +53,7 @@ class RoundTrip(Quantized):
     """Matrices stored either way, joined weights, experts, tables, encoders; rows that are no multiple of 32."""
 
     def test_published_order(self):
-        for quantize in ("int8", "int4", "bf16"):
+        for quantize in ("int8", "int8_g128", "int4", "bf16"):
             self.check_published_order(quantize)
 
     def test_joined_weights(self):

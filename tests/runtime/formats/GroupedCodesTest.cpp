@@ -111,6 +111,40 @@ TEST(GroupedCodes, AreBlocksAlongTheirDimensionAlone) {
   }
 }
 
+/// Of 128: their length follows from the number of scales. A part of a group is a group of Q8_0, no longer one is there.
+TEST(GroupedCodes, MayBeLong) {
+  constexpr int length = 200;
+  std::vector<int8_t> codes(2 * length);
+  for (size_t i = 0; i < codes.size(); ++i)
+    codes[i] = int8_t(i * 11 % 255 - 127);
+  std::vector<uint16_t> scales;
+  for (float scale : {0.5f, 0.25f, 2.0f, 1.0f})
+    scales.push_back(quern::support::floatToHalf(scale));
+  Tensors tensors =
+      tablesOf(fileOf({{"a", Dtype::I8, {2, length}, codes.data()}, {"a.scales", Dtype::F16, {2, 2}, scales.data()}}));
+  EXPECT_STREQ(typeName(tensors.at("a")), "int8_g128");
+  std::vector<float> numbers(2 * length);
+  toFloat(tensors.at("a"), 0, 2 * length, numbers.data());
+  for (int i = 0; i < 2 * length; ++i)
+    EXPECT_EQ(numbers[size_t(i)],
+              (const float[]){0.5f, 0.25f, 2.0f, 1.0f}[i / length * 2 + i % length / 128] * float(codes[size_t(i)]))
+        << i;
+  const TensorReader &a = *tensors.at("a").reader;
+  uint8_t room[2 + 128];
+  ASSERT_TRUE(a.block("int8_g128", length + 128, 1, length - 128, room));
+  uint16_t scale;
+  std::memcpy(&scale, room, 2);
+  EXPECT_EQ(scale, scales[3]);
+  for (int i = 0; i < 128; ++i)
+    EXPECT_EQ(int8_t(room[2 + i]), i < length - 128 ? codes[size_t(length + 128 + i)] : 0) << i;
+  EXPECT_EQ(a.block("int8_g128", 64, 1, 128, room), nullptr);
+  ASSERT_TRUE(a.block("Q8_0", 96, 1, 32, room));
+  EXPECT_EQ(int8_t(room[2]), codes[96]);
+  Example example;
+  Tensors usual = tablesOf(fileOf(example.parts()));
+  EXPECT_EQ(usual.at("a").reader->block("int8_g128", 0, 1, 40, room), nullptr) << "it has two scales";
+}
+
 TEST(GroupedCodes, SayWhatDoesNotFit) {
   Example example;
   auto refusal = [&](auto change) {
