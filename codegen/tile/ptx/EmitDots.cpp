@@ -73,7 +73,7 @@ private:
     if (floats)
       return bytesOfRow(codesOf(part, k), add(rest(k, support::floatGroup), 4), column);
     if (bits) {
-      llvm::Value *row = add(mul(divide(rest(k, 32), depths), tile), rest(column, tile));
+      llvm::Value *row = add(mul(divide(rest(k, support::groupOf(weight.storage)), depths), tile), rest(column, tile));
       return b.CreateGEP(b.getInt8Ty(), codesOf(part, k), add(mul(row, 4), 2 * tile));
     }
     stand(number(0), column, group[2], k);

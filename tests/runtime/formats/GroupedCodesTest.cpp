@@ -117,18 +117,17 @@ TEST(GroupedCodes, MayBeLong) {
   std::vector<int8_t> codes(2 * length);
   for (size_t i = 0; i < codes.size(); ++i)
     codes[i] = int8_t(i * 11 % 255 - 127);
+  const std::vector<float> steps = {0.5f, 0.25f, 2.0f, 1.0f};
   std::vector<uint16_t> scales;
-  for (float scale : {0.5f, 0.25f, 2.0f, 1.0f})
-    scales.push_back(quern::support::floatToHalf(scale));
+  for (float step : steps)
+    scales.push_back(quern::support::floatToHalf(step));
   Tensors tensors =
       tablesOf(fileOf({{"a", Dtype::I8, {2, length}, codes.data()}, {"a.scales", Dtype::F16, {2, 2}, scales.data()}}));
   EXPECT_STREQ(typeName(tensors.at("a")), "int8_g128");
   std::vector<float> numbers(2 * length);
   toFloat(tensors.at("a"), 0, 2 * length, numbers.data());
   for (int i = 0; i < 2 * length; ++i)
-    EXPECT_EQ(numbers[size_t(i)],
-              (const float[]){0.5f, 0.25f, 2.0f, 1.0f}[i / length * 2 + i % length / 128] * float(codes[size_t(i)]))
-        << i;
+    EXPECT_EQ(numbers[size_t(i)], steps[size_t(i / length * 2 + i % length / 128)] * float(codes[size_t(i)])) << i;
   const TensorReader &a = *tensors.at("a").reader;
   uint8_t room[2 + 128];
   ASSERT_TRUE(a.block("int8_g128", length + 128, 1, length - 128, room));
