@@ -45,21 +45,15 @@ Expr PackedContraction::sumOfRow(int run, const Expr &at, Index index) {
 
 /// A column's codes of a run as AMX takes them: bytes with a sign, or words of two numbers of bf16, which has all of them.
 Expr PackedContraction::codesOfColumns(const CodedColumns &from) const {
-  const int perGroup = support::groupOf(storage) / runOfTiles();
   if (b.multipliesIntegers(*this))
-    return cast<int8_t>(
-               unsignedCodeAt(from, ofStrip / perGroup, ofStrip % perGroup * (runOfTiles() / inWord) + step, part)) -
-           cast<int8_t>(addedToCodes(storage));
+    return signedCodeOfRun(from, ofStrip, step, part);
+  const int perGroup = support::groupOf(storage) / runOfTiles();
   auto bits = [&](int which) {
     CodePlace place = codePlace(storage, ofStrip % perGroup * runOfTiles() + step * inPair + which);
     place.group = ofStrip / perGroup;
     return reinterpret<uint32_t>(codeAt(from, place));
   };
   return bits(0) >> cast<uint32_t>(16) | bits(1);
-}
-
-int PackedContraction::runOfTiles() const {
-  return std::min(support::groupOf(storage), depthOfTile);
 }
 
 /// What is made of a packed tile of columns, once for a task, in slices of 16 columns, at a tile of sums.

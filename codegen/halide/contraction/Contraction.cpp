@@ -161,6 +161,17 @@ Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const 
   return select(positionOf(storage, place) < b.extent(reduced[0].size), number, 0.0f);
 }
 
+int Contraction::runOfTiles() const {
+  return std::min(support::groupOf(storage), depthOfTile);
+}
+
+Expr Contraction::signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four,
+                                  const Expr &byte) const {
+  const int perGroup = support::groupOf(storage) / runOfTiles(), fours = runOfTiles() / 4;
+  return cast<int8_t>(unsignedCodeAt(columns, run / perGroup, run % perGroup * fours + four, byte)) -
+         cast<int8_t>(addedToCodes(storage));
+}
+
 /// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is gathered from.
 Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
   if (bits)

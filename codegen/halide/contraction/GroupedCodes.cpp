@@ -17,12 +17,8 @@ static constexpr int inWord = 4;
 static const Var ofTile("ofTile"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile"), part("part"), step("step"),
     run("run"), within("within"), block("block");
 
-int GroupedTiles::codesOfRun() const {
-  return std::min(support::groupOf(storage), depthOfTile);
-}
-
 int GroupedTiles::runsOfDepth() const {
-  return static_cast<int>((*reduced[0].fixed() + codesOfRun() - 1) / codesOfRun());
+  return static_cast<int>((*reduced[0].fixed() + runOfTiles() - 1) / runOfTiles());
 }
 
 /// What is known of a row along its depth, in the order of slots; of tiles that have a pair. `rowsBeside`: all rows of a tile have
@@ -62,16 +58,14 @@ Func GroupedTiles::stripOfCodes(const std::string &name, std::vector<Var> args,
 void GroupedTiles::accumulateCodes(const std::vector<Var> &args) {
   const CodedRows &rowsInCodes = *b.codedRows(x);
   const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
-  const int ofRun = codesOfRun(), runs = runsOfDepth(), perTile = tile / tileColumns;
+  const int ofRun = runOfTiles(), runs = runsOfDepth(), perTile = tile / tileColumns;
   const int inGroup = rowsInCodes.group, perGroup = support::groupOf(storage) / ofRun;
   const int groups = (static_cast<int>(*reduced[0].fixed()) + inGroup - 1) / inGroup;
   b.integers = true;
   Func codes = sortCodes("codes", rowsInCodes.codes, rowsInCodes.dims, depth, groups * inGroup, false),
        scales = sortCodes("scales", rowsInCodes.scale, rowsInCodes.groups, groupOfRow, groups, true);
-  strip = stripOfCodes("strip", {part, lane, step}, [&](const CodedColumns &from, const Expr &at) {
-    return cast<int8_t>(unsignedCodeAt(from, at / perGroup, at % perGroup * (ofRun / inWord) + step, part)) -
-           cast<int8_t>(addedToCodes(storage));
-  });
+  strip = stripOfCodes("strip", {part, lane, step},
+                       [&](const CodedColumns &from, const Expr &at) { return signedCodeOfRun(from, at, step, part); });
   Func columnScales = stripOfCodes("strip_scale", {lane}, [&](const CodedColumns &from, const Expr &at) {
     return scaleAt(from, {Expr(), Expr(), at / perGroup});
   });
@@ -132,7 +126,7 @@ void GroupedTiles::scheduleCodes(const LoopLevel &ofColumns, const LoopLevel &of
   for (Func &copy : strips) {
     copy.compute_at(ofTask).bound_extent(lane, tile).bound_extent(tileIndex, 1);
     if (copy.name() == strip.name())
-      copy.bound_extent(part, inWord).bound_extent(step, codesOfRun() / inWord);
+      copy.bound_extent(part, inWord).bound_extent(step, runOfTiles() / inWord);
     copy.vectorize(lane, vectorOfTile()).unroll(lane);
     if (copy.name() == strip.name())
       copy.unroll(step).vectorize(part);

@@ -33,7 +33,6 @@ private:
   void scheduleWords(const Halide::LoopLevel &ofBlock, const Halide::LoopLevel &ofTask);
   /// Of codes (GroupedCodes.cpp), 16 columns at a time.
   int columnsAtOnce() const { return bits ? tileColumns : tile; }
-  int codesOfRun() const; ///< that a scale multiplies, as far as a tile has them
   int runsOfDepth() const;
   Func sortCodes(const std::string &name, const Func &ofRows, const std::vector<Dim> &dims, const std::string &along,
                  int length, bool rowsBeside);

@@ -44,7 +44,6 @@ private:
   Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index);
   void scheduleCopiedRows();
   Sums tiledCodes();
-  int runOfTiles() const; ///< codes that a scale multiplies, as far as a tile has them
   Expr codesOfColumns(const CodedColumns &from) const;
   Expr ofSlices(Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call, const Expr &value) const;
   void multiplyRuns(Sums &sums, const std::vector<Var> &whole, const CodedColumns &from);
