@@ -121,20 +121,16 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
   }
 }
 
+static void checkParts(const KernelGraph &graph, int64_t depth, double tolerance) {
+  KernelPlan plan = planBy("contract : amx 0, row_block 2, depth " + std::to_string(depth), graph);
+  EXPECT_LE(plan.parts[0]["depth"], depth);
+  checkPlan(graph, plan, {{"M", 29}}, tolerance);
+}
+
 /// Parts of a packed weight's depth, the last one shorter or not; rows that no tile is full of; a gate, whose two weights share
 /// tiles; weights for each head, stored in f32, bf16 and codes.
-TEST(Plan, PartsOfTheDepthSumUp) {
-  auto check = [](const KernelGraph &graph, int64_t depth, double tolerance) {
-    KernelPlan plan = planBy("contract : amx 0, row_block 2, depth " + std::to_string(depth), graph);
-    EXPECT_LE(plan.parts[0]["depth"], depth);
-    checkPlan(graph, plan, {{"M", 29}}, tolerance);
-  };
-  for (int64_t depth : {16, 20, 47}) {
-    GraphMaker g;
-    check(product(g, 16), depth, 1e-5);
-  }
-  for (Storage storage :
-       {Storage::F32, Storage::BF16, Storage::F16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q6K}) {
+static void checkPartsOf(std::initializer_list<Storage> storages) {
+  for (Storage storage : storages) {
     const bool coded = bitsOfCode(storage), narrow = storage != Storage::F32;
     auto real = [&](GraphMaker &g, int w) {
       return narrow ? g.elementwise(coded ? Op::Dequantize : Op::Widen, {w}) : w;
@@ -149,7 +145,7 @@ TEST(Plan, PartsOfTheDepthSumUp) {
       };
       g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {part(0, "G")}), part(1, "V")}));
       SCOPED_TRACE(quern::support::storageName(storage));
-      check(g.finish("gate"), 256, 1e-4);
+      checkParts(g.finish("gate"), 256, 1e-4);
     }
     {
       GraphMaker g;
@@ -157,9 +153,21 @@ TEST(Plan, PartsOfTheDepthSumUp) {
       int w = real(g, g.weight({dim("H", 3), dim("N", 40), dim("K", 600)}, 16, storage));
       g.yield(g.contract(x, w, {"K"}));
       SCOPED_TRACE(quern::support::storageName(storage));
-      check(g.finish("heads"), 256, 1e-4);
+      checkParts(g.finish("heads"), 256, 1e-4);
     }
   }
+}
+
+TEST(Plan, PartsOfTheDepthSumUp) {
+  for (int64_t depth : {16, 20, 47}) {
+    GraphMaker g;
+    checkParts(product(g, 16), depth, 1e-5);
+  }
+  checkPartsOf({Storage::F32, Storage::BF16, Storage::Int8, Storage::Q6K});
+}
+
+TEST(MorePlan, PartsOfTheDepthSumUp) { // `More`: in the tier `nightly`
+  checkPartsOf({Storage::F16, Storage::Int4, Storage::Q4K});
 }
 
 /// The gradient of a weight over two dimensions: its last block has more tiles than there are rows for.

@@ -329,21 +329,16 @@ TEST(Tiles, OfCodes) {
   }
 }
 
-/// Rows in f32, or stored in bf16, with columns in codes: three products of each group, or one; of a group's part where it is
-/// longer than a tile; the whole depth at a time and in parts.
-TEST(Tiles, OfCodesAndRealRows) {
-  for (auto [storage, depth, columns, tile, numbers, exact] :
-       {std::tuple(Storage::Int8, 96, 128, 64, "amx 1", true), std::tuple(Storage::Int8, 75, 71, 32, "amx 2", true),
-        std::tuple(Storage::Int8, 512, 100, 64, "amx 1, depth 128, row_block 2", true),
-        std::tuple(Storage::Int8, 160, 100, 64, "amx 1", false),
-        std::tuple(Storage::Int8G128, 160, 100, 64, "amx 1", true),
-        std::tuple(Storage::Int4, 160, 100, 64, "amx 1", true),
-        std::tuple(Storage::Q4K, 512, 100, 64, "amx 1, depth 256", true),
-        std::tuple(Storage::Q4K, 256, 71, 32, "amx 2, depth 128", false),
-        std::tuple(Storage::Q5K, 331, 40, 16, "amx 1", true), std::tuple(Storage::Q6K, 331, 71, 64, "amx 1", true),
-        std::tuple(Storage::Q8K, 331, 71, 64, "amx 1", false), std::tuple(Storage::Q41, 96, 71, 32, "amx 2", true),
-        std::tuple(Storage::Q4Z, 300, 71, 32, "amx 1", true), std::tuple(Storage::F8E4M3, 300, 71, 32, "amx 1", true),
-        std::tuple(Storage::F8E5M2, 256, 71, 32, "amx 2, depth 128", false)}) {
+/// Rows in f32 (`exact`), or stored in bf16, with columns in codes: three products of each group, or one; of a group's part where
+/// it is longer than a tile; the whole depth at a time and in parts.
+struct CodesAndRows {
+  Storage storage;
+  int64_t depth, columns, tile;
+  const char *numbers;
+  bool exact;
+};
+static void checkRealRows(std::initializer_list<CodesAndRows> cases) {
+  for (auto [storage, depth, columns, tile, numbers, exact] : cases) {
     SCOPED_TRACE(quern::support::storageName(storage));
     GraphMaker g;
     KernelGraph &graph = product(g, storage, depth, columns, tile, exact ? Storage::F32 : Storage::BF16);
@@ -351,6 +346,27 @@ TEST(Tiles, OfCodesAndRealRows) {
     EXPECT_GT(plan.parts[0]["amx"], 0);
     check(graph, plan, manyRows, true, quern::support::superBlocksOf(storage) ? 1e-5 : 2e-6);
   }
+}
+
+TEST(Tiles, OfCodesAndRealRows) {
+  checkRealRows({{Storage::Int8, 75, 71, 32, "amx 2", true},
+                 {Storage::Int8, 512, 100, 64, "amx 1, depth 128, row_block 2", true},
+                 {Storage::Int8, 160, 100, 64, "amx 1", false},
+                 {Storage::Int8G128, 160, 100, 64, "amx 1", true},
+                 {Storage::Q4K, 256, 71, 32, "amx 2, depth 128", false},
+                 {Storage::Q6K, 331, 71, 64, "amx 1", true},
+                 {Storage::Q4Z, 300, 71, 32, "amx 1", true},
+                 {Storage::F8E4M3, 300, 71, 32, "amx 1", true}});
+}
+
+TEST(MoreTiles, OfCodesAndRealRows) {
+  checkRealRows({{Storage::Int8, 96, 128, 64, "amx 1", true},
+                 {Storage::Int4, 160, 100, 64, "amx 1", true},
+                 {Storage::Q4K, 512, 100, 64, "amx 1, depth 256", true},
+                 {Storage::Q5K, 331, 40, 16, "amx 1", true},
+                 {Storage::Q8K, 331, 71, 64, "amx 1", false},
+                 {Storage::Q41, 96, 71, 32, "amx 2", true},
+                 {Storage::F8E5M2, 256, 71, 32, "amx 2, depth 128", false}});
 }
 
 /// Rows as the kernel makes them, and matrices beside each other; all that a batch has.
@@ -376,14 +392,14 @@ TEST(Tiles, OfRowsThatTheKernelMakes) {
   }
 }
 
-/// So many plans of each storage; some of them use the tile registers.
-static void checkAnyPoint(int draws) {
+/// Six plans of each storage; some of them use the tile registers.
+TEST(MoreTiles, AnyPointOfTheSpace) { // `More`: in the tier `nightly`
   std::mt19937 random(11);
   for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Q4K}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, 256, 100, 32);
     int used = 0;
-    for (int i = 0; i < draws; ++i) {
+    for (int i = 0; i < 6; ++i) {
       KernelPlan plan =
           drawnPlan(graph, withTiles(), ScheduleTable::standard(), [&](size_t n) { return random() % n; });
       used += plan.parts[0]["amx"] > 0;
@@ -391,14 +407,6 @@ static void checkAnyPoint(int draws) {
     }
     EXPECT_GT(used, 0) << quern::support::storageName(storage);
   }
-}
-
-TEST(Tiles, AnyPointOfTheSpace) {
-  checkAnyPoint(2);
-}
-
-TEST(MoreTiles, AnyPointOfTheSpace) { // `More`: in the tier `nightly`
-  checkAnyPoint(6);
 }
 
 /// What a kernel asks of a processor, by its assembly: on machines that can run it and on others.

@@ -92,7 +92,10 @@ class Rounded(Case):
     """What --target cuda makes where nothing is said of numbers: those of w16a16, as the interpreter rounds them, and caches in bf16."""
 
     def test_as_interpreted(self):
-        for fixture in ("gpt2", "llama", "mixtral", "bert", "t5"):
+        self.check_models("mixtral", "bert", "t5")
+
+    def check_models(self, *fixtures):
+        for fixture in fixtures:
             folder = DATA / fixture
             config, weights, expected = folder / "config.json", folder / "model.safetensors", read_safetensors(folder / "expected.safetensors")
             inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
@@ -128,6 +131,14 @@ class Rounded(Case):
         self.assertLess(bf16, 0.7 * f32)  # tables that are looked up stay
         err = run(BUILD / "bin" / "quern", "compile", "llama.quern", *config, "--target", "cuda", "-o", self.scratch / "again", cwd=DATA.parent.parent / "examples").err
         self.assertIn("--precision f32", err)
+
+
+class MoreRounded(Rounded):
+    """`More`: in the tier `nightly`."""
+    test_rows_beside_codes = test_what_is_said = None
+
+    def test_as_interpreted(self):
+        self.check_models("gpt2", "llama")
 
 
 class Adapters(adapters_test.Adapters):

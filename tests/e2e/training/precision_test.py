@@ -356,7 +356,7 @@ class Codes(Rows):
         self.assertLess(relative_error(got, want), 1e-5)
 
     def test_rows_in_codes(self):
-        self.check_rows(("qwen2", "w8a8"), ("llama", "w8a8_g128"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"), ("llama", "q4_k+a16"))
+        self.check_rows(("qwen2", "w8a8"), ("llama", "w8a8_g128"), ("gpt2", "w4a8"), ("llama", "q4_k+a16"))
 
     def test_activations(self):
         """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was. bf16: beside bf16, too."""
@@ -396,7 +396,7 @@ class MoreCodes(Rows):
     """`More`: in the tier `nightly`."""
 
     def test_rows_in_codes(self):
-        self.check_rows(("phi3", "q4_k+a8"), ("qwen2", "w8a16"), ("llama", "f8_e4m3+a16"))
+        self.check_rows(("phi3", "q4_k+a8"), ("qwen2", "w8a16"), ("llama", "f8_e4m3+a16"), ("llama", "w16a16"), ("llama", "q6_k+a8"))
 
 
 class Experts(Case):
