@@ -28,7 +28,7 @@ SIZES = {"110m": LLAMA,
          "1.1b": dict(LLAMA, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4)}
 # Quern's options, llama.cpp's type. `stored`: as the file mixes them, here Q4_K and Q6_K.
 ROWS = {"f32": ((), "F32"), "bf16": (("--precision", "bf16"), "BF16"),
-        "bf16 rows too": (("--quantize", "w16a16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"), "8 bits, groups of 128": (("--quantize", "w8a8_g128"), "Q8_0"),
+        "bf16 rows too": (("--quantize", "w16a16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"), "8 bits in groups of 128": (("--quantize", "w8a8_g128"), "Q8_0"),
         "4 bits": (("--quantize", "w4a8"), "Q4_0"), "K-quants": (("--precision", "stored", "--activations", "int8"), "Q4_K_M")}
 
 
