@@ -151,11 +151,23 @@ void KernelBuilder::writeConcat(const Node &node, Stage &stage) {
   stage.vectorOver = innermost;
 }
 
+/// Whether a concatenation's parts go straight to where its result is. Halves of a short row that are computed do not: they read
+/// the same operands (a rotation), which would come from memory once a part.
+bool KernelBuilder::writtenByParts(int i) const {
+  const Node &node = graph.nodes[i];
+  if (node.op != Op::Concat || !users[i].empty() || std::count(graph.results.begin(), graph.results.end(), i) != 1)
+    return false;
+  const Dim &into = node.into[0];
+  const bool shortRows = into.name == node.dims.back().name && into.fixed().value_or(largestRow + 1) <= largestRow;
+  const bool computed =
+      std::any_of(node.operands.begin(), node.operands.end(), [&](int part) { return graph.isElementwise(part); });
+  return onDevice() || node.dims.size() < 2 || !shortRows || !computed;
+}
+
 void KernelBuilder::defineConcat(int i) {
   const Node &node = graph.nodes[i];
-  bool onlyResult = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
-  if (onlyResult)
-    return; // written into the buffer directly
+  if (writtenByParts(i))
+    return;
   Func func = newFunc("concat", i);
   Stage stage{func, node.dims, {}, false, {}, false, i};
   writeConcat(node, stage);

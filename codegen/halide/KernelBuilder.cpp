@@ -225,12 +225,11 @@ void KernelBuilder::define(int i) {
 void KernelBuilder::output(size_t result) {
   int i = graph.results[result];
   const Node &node = graph.nodes[i];
-  Stage stage{Func("out" + std::to_string(result)), node.dims, {}, false, {}, false};
-  bool onlyHere = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
+  Stage stage{Func("out" + std::to_string(result)), node.dims, {}, false, {}, false, i};
   auto scattered = scatteredInto.find(i);
   if (auto family = written.find(static_cast<int>(result)); family != written.end())
     family->second(stage);
-  else if (node.op == Op::Concat && onlyHere)
+  else if (writtenByParts(i))
     writeConcat(node, stage);
   else if (scattered != scatteredInto.end() && graph.inPlace == scattered->second.first)
     stage.func(pureArgs(node.dims)) = undef<float>(); // it is there

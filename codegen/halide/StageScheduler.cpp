@@ -28,16 +28,29 @@ std::vector<char> StageScheduler::leadingTo(int node) const {
   return leads;
 }
 
-/// The stages that only `target` needs, which can therefore live in its loops.
-std::vector<Stage *> StageScheduler::madeFor(Stage &target) const {
-  std::vector<char> leads = leadingTo(target.node);
+/// Per node: whether all that is computed from it is `node`, or leads to that alone.
+std::vector<char> StageScheduler::leadingOnlyTo(int node) const {
+  std::vector<char> only = leadingTo(node);
+  const auto &results = b.graph.results;
+  for (int i = node; i-- > 0;)
+    only[i] = only[i] && std::count(results.begin(), results.end(), i) == 0 &&
+              std::all_of(b.users[i].begin(), b.users[i].end(), [&](int user) { return user == node || only[user]; });
+  return only;
+}
+
+/// The stages that only `target` needs, which can therefore live in its loops; none if any of them is needed elsewhere.
+/// `result`: the value is computed again by whoever else reads its node.
+std::vector<Stage *> StageScheduler::madeFor(Stage &target, bool result) const {
+  const auto &results = b.graph.results;
+  if (result && (!b.users[target.node].empty() || std::count(results.begin(), results.end(), target.node) > 1))
+    return {};
+  std::vector<char> leads = leadingTo(target.node), only = leadingOnlyTo(target.node);
+  leads[target.node] = only[target.node] = 1;
   std::vector<Stage *> stages;
   for (Stage &stage : b.stages) {
-    if (stage.scheduled || &stage == &target || !(leads[stage.node] || stage.node == target.node))
+    if (stage.scheduled || &stage == &target || !leads[stage.node])
       continue;
-    bool only = stage.node == target.node || std::all_of(b.users[stage.node].begin(), b.users[stage.node].end(),
-                                                         [&](int user) { return leads[user] || user == target.node; });
-    if (!only)
+    if (!only[stage.node])
       return {};
     stages.push_back(&stage);
   }
@@ -264,15 +277,19 @@ void StageScheduler::run() {
   for (auto &[result, schedule] : b.fused)
     schedule(b.outputs[result]);
   prologues();
-  // A result written part by part has no single loop over rows.
-  if (b.outputs.size() == 1 && !b.outputs[0].scheduled && b.outputs[0].over.empty()) {
+  for (Stage &out : b.outputs) {
+    if (out.scheduled || !out.over.empty()) // a result written part by part has no single loop over rows
+      continue;
     std::vector<Stage *> rest;
-    for (Stage &stage : b.stages)
-      if (!stage.scheduled)
-        rest.push_back(&stage);
+    if (b.outputs.size() > 1)
+      rest = madeFor(out, true);
+    else
+      for (Stage &stage : b.stages)
+        if (!stage.scheduled)
+          rest.push_back(&stage);
     std::vector<Dim> rows;
-    if (rowDims(b.outputs[0], rest, rows))
-      asRows(b.outputs[0], rest, rows);
+    if (rowDims(out, rest, rows))
+      asRows(out, rest, rows);
   }
   for (Stage &stage : b.stages)
     if (!stage.scheduled) {
