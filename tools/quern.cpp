@@ -63,6 +63,11 @@ void usage(std::ostream &out) {
   _exit(2);
 }
 
+/// The libraries ask for memory before main, too.
+__attribute__((section(".preinit_array"), used)) static void (*const beforeLibraries)() = [] {
+  std::set_new_handler(outOfMemory);
+};
+
 /// What a command wrote may still be on its way, and the device may be full.
 static int afterOutput(int status) {
   errno = 0;
@@ -95,7 +100,6 @@ static int run(const Command &command, const Arguments &words) {
 
 int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
-  std::set_new_handler(outOfMemory);
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
   Arguments words(argv + 1, argv + argc);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
