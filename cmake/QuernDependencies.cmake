@@ -1,4 +1,4 @@
-# Outside libraries as interface targets: quern_llvm, quern_lld, quern_halide. Rooms link these, never the packages themselves.
+# Outside libraries as interface targets: quern_llvm, quern_lld, quern_halide, quern_malloc. Rooms link these, never the packages themselves.
 # runtime/ may link neither (emitted programs carry it).
 
 # --- LLVM and MLIR 22 -----------------------------------------------------------------------------
@@ -43,10 +43,14 @@ if(NOT halide_version MATCHES " 21$")
 endif()
 add_library(quern_halide INTERFACE)
 target_include_directories(quern_halide SYSTEM INTERFACE ${QUERN_HALIDE_INCLUDE})
-# Halide's passes allocate and free small nodes all the time: with jemalloc in place of malloc a kernel compiles in 92% of the time.
-# (mimalloc is as fast, but its operator new calls no handler where memory ends.)
+target_link_libraries(quern_halide INTERFACE ${QUERN_HALIDE_LIBRARY})
+
+# --- jemalloc: malloc of programs that compile kernels -------------------------------------------------
+# Halide's passes allocate and free small nodes all the time: a kernel compiles in 92% of the time. (mimalloc is as fast, but its
+# operator new calls no handler where memory ends.) For executables: all of a process must have the same malloc.
 find_library(QUERN_JEMALLOC_LIBRARY jemalloc REQUIRED)
-target_link_libraries(quern_halide INTERFACE ${QUERN_JEMALLOC_LIBRARY} ${QUERN_HALIDE_LIBRARY})
+add_library(quern_malloc INTERFACE)
+target_link_libraries(quern_malloc INTERFACE ${QUERN_JEMALLOC_LIBRARY})
 
 # --- Small ones --------------------------------------------------------------------------------------
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)

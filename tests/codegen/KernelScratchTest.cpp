@@ -77,6 +77,13 @@ TEST_F(KernelScratchTest, WhatStaysInRegistersOrOnTheStackIsNone) {
   EXPECT_EQ(planned(plan, 1000).worker, 0);
 }
 
+Scratch scratchOf(const KernelGraph &graph, const KernelPlan &plan) {
+  std::string object = testing::TempDir() + "quern_scratch.o";
+  Scratch scratch = halideProducer().make(graph, plan, cpuTarget("native"), "kernel", EmitForm::Object, object);
+  std::filesystem::remove(object);
+  return scratch;
+}
+
 /// The gradient of a vocabulary's weights: logits' gradients are stored by token, and are copied by word. Of tokens that there
 /// are, no more.
 TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
@@ -86,19 +93,37 @@ TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
       x = g.argument(Storage::F32, {dim("M"), dim("D", 200)});
   int sum = g.argument(Storage::F32, {dim("V", words), dim("D", 200)});
   g.yield(g.elementwise(Op::Add, {sum, g.contract(logits, x, {"M"})}));
-  std::string object = testing::TempDir() + "quern_scratch.o";
   const KernelGraph &graph = g.finish("scratch");
-  CpuTarget target = cpuTarget("native");
-  KernelPlan how = halideProducer().choose(graph, target, ScheduleTable::standard());
+  KernelPlan how = halideProducer().choose(graph, cpuTarget("native"), ScheduleTable::standard());
   const bool tiles = how.parts[0]["amx"]; // whose copies are three pieces of bf16
   const int64_t bytes = tiles ? 6 : 4, tile = tiles ? depthOfTile : 1;
-  Scratch plan = halideProducer().make(graph, how, target, "kernel", EmitForm::Object, object);
-  std::filesystem::remove(object);
+  Scratch plan = scratchOf(graph, how);
   for (int64_t tokens : {64, 100, 288, 480, 511, 513, 700, 4000}) {
     const int64_t whole = (tokens + tile - 1) / tile * tile; // of tiles
     EXPECT_GE(planned(plan, tokens).caller, bytes * words * tokens) << tokens;
     EXPECT_LE(planned(plan, tokens).caller, bytes * words * whole * 104 / 100 + strips) << tokens;
   }
+}
+
+/// Queries and keys of one product, rotated by halves, keys into bf16: beside the product nothing of the text's length is stored.
+TEST(KernelScratchOfKernels, RotatedHalvesAreMadeByRows) {
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("T"), dim("D", 32)});
+  int angle = g.argument(Storage::F32, {dim("T"), dim("J", 32)});
+  int both = g.contract(x, g.weight({dim("O", 384), dim("D", 32)}, 16), {"D"});
+  auto rotated = [&](int64_t at) {
+    int part = g.split(g.cut(both, "O", at, dim("P", 192)), "P", {dim("H", 3), dim("K", 64)});
+    int a = g.cut(part, "K", 0, dim("J", 32)), b = g.cut(part, "K", 32, dim("J", 32));
+    int left = g.elementwise(Op::Sub, {g.elementwise(Op::Mul, {a, angle}), b});
+    int right = g.elementwise(Op::Add, {g.elementwise(Op::Mul, {b, angle}), a});
+    return g.concat({left, right}, {"J", "J"}, dim("K", 64));
+  };
+  g.yield(rotated(0));
+  g.yield(g.elementwise(Op::Narrow, {rotated(192)}));
+  const KernelGraph &graph = g.finish("rotated");
+  Scratch plan = scratchOf(graph, halideProducer().choose(graph, cpuTarget("native"), ScheduleTable::standard()));
+  for (int64_t tokens : {500, 4000})
+    EXPECT_LE(planned(plan, tokens).caller, 4 * tokens * 384 * 104 / 100 + (64 << 10)) << tokens;
 }
 
 TEST(ScratchText, BrokenOnesAreNamed) {
