@@ -18,6 +18,7 @@
 #include <iostream>
 #include <new>
 #include <stdexcept>
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace quern::tools;
@@ -63,9 +64,14 @@ void usage(std::ostream &out) {
   _exit(2);
 }
 
-/// The libraries ask for memory before main, too.
+/// The libraries ask for memory before main, too, where jemalloc crashes if it has not even room for its own tables.
 __attribute__((section(".preinit_array"), used)) static void (*const beforeLibraries)() = [] {
   std::set_new_handler(outOfMemory);
+  constexpr size_t room = 16 << 20;
+  void *block = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED)
+    outOfMemory();
+  munmap(block, room);
 };
 
 /// What a command wrote may still be on its way, and the device may be full.

@@ -157,6 +157,7 @@ bool KernelBuilder::writtenByParts(int i) const {
   const Node &node = graph.nodes[i];
   if (node.op != Op::Concat || !users[i].empty() || std::count(graph.results.begin(), graph.results.end(), i) != 1)
     return false;
+  constexpr int64_t largestRow = 512; // numbers that the first cache holds beside what they are made of
   const Dim &into = node.into[0];
   const bool shortRows = into.name == node.dims.back().name && into.fixed().value_or(largestRow + 1) <= largestRow;
   const bool computed =

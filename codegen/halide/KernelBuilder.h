@@ -185,7 +185,6 @@ private:
     return storage == Storage::U8 ? value != Halide::cast<uint8_t>(0) : value;
   }
 
-  static constexpr int64_t largestRow = 512; ///< numbers that the first cache holds beside what they are made of
   bool writtenByParts(int node) const;
   void defineConcat(int node);
   void writeConcat(const Node &node, Stage &stage);

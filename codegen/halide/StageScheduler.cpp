@@ -28,24 +28,18 @@ std::vector<char> StageScheduler::leadingTo(int node) const {
   return leads;
 }
 
-/// Per node: whether all that is computed from it is `node`, or leads to that alone.
-std::vector<char> StageScheduler::leadingOnlyTo(int node) const {
-  std::vector<char> only = leadingTo(node);
-  const auto &results = b.graph.results;
-  for (int i = node; i-- > 0;)
-    only[i] = only[i] && std::count(results.begin(), results.end(), i) == 0 &&
-              std::all_of(b.users[i].begin(), b.users[i].end(), [&](int user) { return user == node || only[user]; });
-  return only;
-}
-
 /// The stages that only `target` needs, which can therefore live in its loops; none if any of them is needed elsewhere.
 /// `result`: the value is computed again by whoever else reads its node.
 std::vector<Stage *> StageScheduler::madeFor(Stage &target, bool result) const {
   const auto &results = b.graph.results;
   if (result && (!b.users[target.node].empty() || std::count(results.begin(), results.end(), target.node) > 1))
     return {};
-  std::vector<char> leads = leadingTo(target.node), only = leadingOnlyTo(target.node);
-  leads[target.node] = only[target.node] = 1;
+  std::vector<char> leads = leadingTo(target.node);
+  leads[target.node] = 1;
+  std::vector<char> only = leads; // whatever is computed from it ends in the target
+  for (int i = target.node; i-- > 0;)
+    only[i] = leads[i] && std::count(results.begin(), results.end(), i) == 0 &&
+              std::all_of(b.users[i].begin(), b.users[i].end(), [&](int user) { return only[user]; });
   std::vector<Stage *> stages;
   for (Stage &stage : b.stages) {
     if (stage.scheduled || &stage == &target || !leads[stage.node])

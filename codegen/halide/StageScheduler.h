@@ -14,7 +14,7 @@ public:
   void run();
 
 private:
-  std::vector<char> leadingTo(int node) const, leadingOnlyTo(int node) const;
+  std::vector<char> leadingTo(int node) const;
   std::vector<Stage *> madeFor(Stage &target, bool result = false) const;
   static bool standsStill(const Stage &stage, const std::string &name);
   bool rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows);

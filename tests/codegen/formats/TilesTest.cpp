@@ -359,7 +359,7 @@ TEST(Tiles, OfCodesAndRealRows) {
                  {Storage::F8E4M3, 300, 71, 32, "amx 1", true}});
 }
 
-TEST(MoreTiles, OfCodesAndRealRows) {
+TEST(MoreTiles, OfCodesAndRealRows) { // `More`: in the tier `nightly`
   checkRealRows({{Storage::Int8, 96, 128, 64, "amx 1", true},
                  {Storage::Int4, 160, 100, 64, "amx 1", true},
                  {Storage::Q4K, 512, 100, 64, "amx 1, depth 256", true},

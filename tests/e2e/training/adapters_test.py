@@ -10,7 +10,6 @@ from tests.e2e.harness import (DATA, EXAMPLES, LESSER_TARGET, QUERN, Case, Tenso
 from tests.e2e.training.train_test import log
 
 STORY = DATA / "stories260K"
-FORMATS = ("f32", "int4")
 PREFIX = "base_model.model."
 
 
@@ -80,7 +79,7 @@ class Beside(Adapters):
 
 class Gradients(Beside):
     def test_formats(self):
-        for form in FORMATS:
+        for form in ("f32", "int4"):
             with self.subTest(form):
                 found = self.check(STORY.name, form, spec="llama")
                 self.difference("llama", *found)
