@@ -128,21 +128,36 @@ Func KernelBuilder::sumsOfCodes(int node, int length) {
   return sums;
 }
 
-Func KernelBuilder::sharesOfRows(int node, int length) {
+/// Of something that is made of sums of codes, at a place among the runs of `length`.
+Func KernelBuilder::ofSums(const char *name, int node, int length,
+                           const std::function<Expr(const Expr &, const Index &)> &value) {
   const int quantize = graph.nodes[node].operands[0];
-  Func sums = sumsOfCodes(node, length);
-  CodedRows &rows = coded.at(quantize);
+  Func sums = sumsOfCodes(node, length), out = newFunc(name, quantize);
+  std::vector<Dim> dims = runsOf(coded.at(quantize), length);
+  Index at = varsOf(dims);
+  out(pureArgs(dims)) = value(sums(call(dims, at)), at);
+  addStage({out, dims, {}, false, {}, false, quantize});
+  return out;
+}
+
+Func KernelBuilder::sharesOfRows(int node, int length) {
+  CodedRows &rows = coded.at(graph.nodes[node].operands[0]);
   Func &shares = rows.shares[length];
-  if (!shares.defined()) {
-    std::vector<Dim> dims = runsOf(rows, length);
-    const std::string group = depthOf(rows).name + "_group";
-    Index at = varsOf(dims), ofScale = at;
-    ofScale[group] = at.at(group) / (rows.group / length);
-    shares = newFunc("share", quantize);
-    shares(pureArgs(dims)) = cast<float>(sums(call(dims, at))) * rows.scale(call(rows.groups, ofScale));
-    addStage({shares, dims, {}, false, {}, false, quantize});
-  }
+  if (!shares.defined())
+    shares = ofSums("share", node, length, [&](const Expr &sum, Index at) {
+      const std::string group = depthOf(rows).name + "_group";
+      at[group] = at.at(group) / (rows.group / length);
+      return cast<float>(sum) * rows.scale(call(rows.groups, at));
+    });
   return shares;
+}
+
+/// Kept as products: made where a tile reads them they would take four instructions for each row and run.
+Func KernelBuilder::startsOfSums(int node, int length, int added) {
+  Func &starts = coded.at(graph.nodes[node].operands[0]).starts[{length, added}];
+  if (!starts.defined())
+    starts = ofSums("start", node, length, [&](const Expr &sum, const Index &) { return -added * sum; });
+  return starts;
 }
 
 /// Whether a contraction reads codes alone, of rows and of columns.

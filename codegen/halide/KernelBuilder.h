@@ -55,8 +55,9 @@ struct CodedRows {
   int group;                     ///< codes that share a scale
   Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
   Func scale;       ///< f32 over `groups`
-  std::map<int, Func> sums,
-      shares; ///< by length, where something reads them: sums of so many codes (int32); times the scale
+  /// By length, where something reads them: sums of so many codes (int32); times the scale.
+  std::map<int, Func> sums, shares;
+  std::map<std::pair<int, int>, Func> starts; ///< by length and a factor, which these sums are subtracted times
 };
 
 struct BuiltKernel {
@@ -113,8 +114,8 @@ public:
   bool wantsStage(int node) const;
   const CodedRows *codedRows(int node) const;
   Func wideCodes(int node);
-  /// Of rows that a node dequantises: the sum of each `length` codes of a group, and what it stands for.
-  Func sumsOfCodes(int node, int length);
+  /// Of rows that a node dequantises, for each `length` codes of a group: `-added` times their sum, and what the sum stands for.
+  Func startsOfSums(int node, int length, int added);
   Func sharesOfRows(int node, int length);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
   bool multipliesPairs(const ContractionPattern &pattern) const;
@@ -194,6 +195,8 @@ private:
   void defineTopK(int node);
   void defineCumsum(int node);
   void defineQuantize(int node);
+  Func sumsOfCodes(int node, int length);
+  Func ofSums(const char *name, int node, int length, const std::function<Expr(const Expr &, const Index &)> &value);
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();

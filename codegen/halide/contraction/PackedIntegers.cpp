@@ -102,7 +102,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
 
   Sums sums{b.newFunc(name, node), {}, b.newFunc("whole", node), {}, true};
   std::vector<Var> args = tileArgs(), whole = with(args, std::vector<Var>{ofStrip});
-  sums.ofGroup(whole) = added ? -added * ofRow(b.sumsOfCodes(x, run), ofStrip) : Expr(0);
+  sums.ofGroup(whole) = added ? ofRow(b.startsOfSums(x, run, added), ofStrip) : Expr(0);
   if (wide && shared) {
     RDom k(0, inPair, 0, run / inPair);
     Expr columns = integerColumns(shared, index, k.y, k.x);
