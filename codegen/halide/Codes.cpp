@@ -76,8 +76,8 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
   if (bitsOfCode(columns.storage) == 8)
     return cast<float>(cast<int32_t>(byte) - 128);
   // With a sign again, its half comes uppermost, so that the shift back spreads the sign. Unsigned, as a signed shift
-  // that overflows would be undefined. Chosen, as of a shift that differs between eight lanes Halide 21 never comes to the end of
-  // asking whether a sum with it changes anything.
+  // that overflows would be undefined. Chosen from two: of one that differs between eight lanes, Halide 21 asks without end
+  // whether a sum with it changes anything.
   Expr word = cast<uint32_t>(byte ^ cast<uint8_t>(0x88));
   Expr up = select(place.code / inStep == 0, word << constant(28), word << constant(24));
   return cast<float>(reinterpret<int32_t>(up) >> 28);
