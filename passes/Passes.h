@@ -80,7 +80,11 @@ std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 /// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
 /// bytes (NarrowStorage.cpp). `ofExperts`: what weights that rows are routed to multiply is rounded as well, as the target has
 /// products for it.
-std::unique_ptr<mlir::Pass> createNarrowStoragePass(bool ofExperts = false);
+/// Whether what experts multiply is rounded where that of other products is: where the target gains by it.
+struct RowsOfExperts {
+  bool codes = false, bf16 = false;
+};
+std::unique_ptr<mlir::Pass> createNarrowStoragePass(RowsOfExperts rounded = {});
 
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
 std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});

@@ -82,7 +82,7 @@ ArrayRef<Phase> quern::passes::phases() {
         {"narrow-storage",
          "store weights of products, caches, and what training reads again, in fewer bits (--precision, --quantize, "
          "--kv-cache)",
-         [](const PassOptions &options) { return createNarrowStoragePass(options.roundsRowsOfExperts); }},
+         [](const PassOptions &options) { return createNarrowStoragePass(options.rowsOfExperts); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }},
         {"write-out-softmax", "write a softmax within a scan as the operations that it is made of",

@@ -21,8 +21,7 @@ struct PassOptions {
   /// What choices between computing and memory count with.
   support::Machine machine = support::assumedMachine();
   PackingRule packing = [](int64_t, int64_t) { return 0; };
-  /// Whether what experts multiply is rounded where that of other products is (narrow-storage): where the target gains by it.
-  bool roundsRowsOfExperts = false;
+  RowsOfExperts rowsOfExperts = {};
   /// Of a chunk of rows whose loss and gradient are computed together (chunk-loss).
   int64_t logitsBytes = int64_t(64) << 20;
   /// The default leaves kernels without plans, which are then chosen when they are compiled.

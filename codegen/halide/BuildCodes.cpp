@@ -162,7 +162,7 @@ Func KernelBuilder::startsOfSums(int node, int length, int added) {
 
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
-  return hasCodesAlone(graph, p) && byteProducts(target) != ByteProducts::None;
+  return (hasCodesAlone(graph, p) || hasRoutedCodes(graph, p)) && byteProducts(target) != ByteProducts::None;
 }
 
 /// Whether a contraction reads bf16 alone, of rows and of columns, and the target multiplies these in pairs.

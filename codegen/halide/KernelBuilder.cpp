@@ -4,6 +4,7 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
+#include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
 #include "codegen/halide/lowered/UnrollLast.h"
@@ -354,6 +355,8 @@ BuiltKernel KernelBuilder::build() {
     storeTogether(built.pipeline, outputs[0].func);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
+  if (routes)
+    askFirst(built.pipeline);
   codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);

@@ -166,6 +166,7 @@ public:
   std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
   std::vector<int> prologues;                          ///< nodes that are made for a contraction: norms
   bool integers = false;                               ///< whether products of integers are made
+  bool routes = false;                                 ///< whether rows are routed to experts: loops ask what has some
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
   std::vector<TurnedWords> turnedWords;                ///< rows for columns
   std::vector<FetchedAhead> fetchedAhead;              ///< lines of memory that single rows read

@@ -453,8 +453,10 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {int64_t(latency)};
   if (name == "ahead" && family != "tile") // what a core reads while a line is on its way; of short runs of keys less
     return {family == "attention" && known("ahead") == 2 ? 512 : 2048};
-  if (name == "few" && family == "grouped") // measured: of codes, whose vectors are slow, one row is worth a tile
+  if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
+  if (name == "few" && family == "grouped") // measured: of integers that pairs of bytes sum a copy gains least
+    return {multipliesIntegers() ? (formats.bits < 8 ? 32 : 16) : formats.levels > 1 ? 1 : 12};
   if (name == "few" && family == "contract") // in f32 a tile of rows has no copy either
     return formats.bits < 32 && formats.rowBits >= 16 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0};
   if (name == "together")

@@ -405,7 +405,7 @@ const std::vector<Family> &families() {
         ahead,
         amx,
         {"blocks", "such tiles per task", 1, 64},
-        {"few", "up to so many rows of an expert, on average, go by `rows` without AMX; 0: none", 0, 64}},
+        {"few", "up to so many rows of an expert, on average, go without AMX or copies of codes; 0: none", 0, 64}},
        ofProduct,
        refuseGrouped},
       {"map",

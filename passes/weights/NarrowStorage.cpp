@@ -324,7 +324,7 @@ public:
     return "Store in bf16 the weights of products, and what training reads again";
   }
 
-  explicit NarrowStoragePass(bool ofExperts) : ofExperts(ofExperts) {}
+  explicit NarrowStoragePass(RowsOfExperts rounded) : rounded(rounded) {}
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
@@ -334,7 +334,7 @@ public:
       CodedParameters ofLoss;
       for (auto function : module.getOps<func::FuncOp>())
         if (!function.isExternal() && roleOf(function) != Role::Gradient) {
-          CodedParameters coded = storeWeights(function, formats, ofExperts);
+          CodedParameters coded = storeWeights(function, formats, rounded);
           if (function.getSymName() == "loss")
             ofLoss = std::move(coded);
         }
@@ -350,18 +350,18 @@ public:
       return;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
-        Narrowing(function, ofExperts).run();
+        Narrowing(function, rounded.bf16).run();
       if (roleOf(function) == Role::Update)
         giveNarrow(function);
     }
   }
 
 private:
-  bool ofExperts;
+  RowsOfExperts rounded;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createNarrowStoragePass(bool ofExperts) {
-  return std::make_unique<NarrowStoragePass>(ofExperts);
+std::unique_ptr<Pass> quern::passes::createNarrowStoragePass(RowsOfExperts rounded) {
+  return std::make_unique<NarrowStoragePass>(rounded);
 }

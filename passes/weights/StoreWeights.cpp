@@ -40,7 +40,7 @@ struct Read {
 
 class Storing {
 public:
-  Storing(func::FuncOp function, const WeightFormats &formats, bool ofExperts = false)
+  Storing(func::FuncOp function, const WeightFormats &formats, RowsOfExperts ofExperts = {})
       : function(function), formats(formats), ofExperts(ofExperts), b(function.getContext()) {}
   void run();
   /// What `run` stored in codes; or, given, what a gradient reads so.
@@ -48,7 +48,7 @@ public:
   void runOfGradient();
 
 private:
-  bool roundsRows(const Read &read) const {
+  bool roundsRows(const Read &read, bool ofExperts) const {
     return (ofExperts || !read.pick) && !read.contract->getParentOfType<ScanOp>();
   }
   SmallVector<Read> findReads();
@@ -64,7 +64,7 @@ private:
 
   func::FuncOp function;
   const WeightFormats &formats;
-  bool ofExperts;
+  RowsOfExperts ofExperts;
   OpBuilder b;
   llvm::DenseMap<Value, Value> narrowOf[2], narrowRowsOf; ///< the first in bf16 and f16
 };
@@ -269,9 +269,9 @@ void Storing::run() {
     if (bitsOfCode(format)) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
-        if (rows == Storage::Int8 && roundsRows(read))
+        if (rows == Storage::Int8 && roundsRows(read, ofExperts.codes))
           quantizeRows(read, *along, format == Storage::Int8G128 ? format : rows);
-        else if (rows == Storage::BF16 && !read.pick && roundsRows(read)) // experts in codes have no products of bf16
+        else if (rows == Storage::BF16 && roundsRows(read, /*ofExperts=*/false)) // these have no products of bf16
           narrowRows(read);
         if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)
           for (Attribute iteration : param.getPaths())
@@ -283,7 +283,7 @@ void Storing::run() {
     }
     if (!isNarrow(format))
       continue;
-    if (rows == Storage::BF16 && roundsRows(read) && !choosesExperts(contract.getResult()))
+    if (rows == Storage::BF16 && roundsRows(read, ofExperts.bf16) && !choosesExperts(contract.getResult()))
       narrowRows(read);
     setOperand(read, narrowed(read.weight, format));
   }
@@ -315,8 +315,9 @@ void Storing::dropDead() {
       op->erase();
 }
 
-CodedParameters quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats, bool ofExperts) {
-  Storing storing(function, formats, ofExperts);
+CodedParameters quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats,
+                                            RowsOfExperts rounded) {
+  Storing storing(function, formats, rounded);
   storing.run();
   return std::move(storing.coded);
 }

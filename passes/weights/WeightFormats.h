@@ -3,6 +3,7 @@
 #define QUERN_PASSES_WEIGHTS_WEIGHTFORMATS_H
 
 #include "ir/analysis/Options.h"
+#include "passes/Passes.h"
 
 namespace quern::passes {
 
@@ -69,7 +70,7 @@ using CodedParameters = llvm::DenseMap<mlir::Attribute, CodedParameter>;
 
 /// Weights of products are stored as `formats` say; what reads them widens or dequantises them first. Returns which are in
 /// codes. `ofExperts`: rows that are routed to weights are rounded as others are.
-CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats, bool ofExperts);
+CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats, RowsOfExperts rounded);
 /// The same of a gradient, whose loss `coded` is of: products that sum over the weights' other dimension read the same codes.
 void storeWeightsOfGradient(mlir::func::FuncOp gradient, const WeightFormats &formats, const CodedParameters &coded);
 

@@ -62,11 +62,11 @@ Expr PackedContraction::ofSlices(Func &func, const char *name, std::vector<Var> 
   const int slices = tile / tileColumns;
   const Var columnTile("tile");
   Index index = start(KernelBuilder::var(row->name));
-  auto [around, aroundCall] = besideStrip(index);
-  aroundCall.back() = columnTile / slices;
+  Beside beside = besideStrip(index);
+  beside.call.back() = columnTile / slices;
   args.push_back(slice), call.push_back(columnTile % slices);
-  args.insert(args.end(), around.begin(), around.end());
-  call.insert(call.end(), aroundCall.begin(), aroundCall.end());
+  args.insert(args.end(), beside.args.begin(), beside.args.end());
+  call.insert(call.end(), beside.call.begin(), beside.call.end());
   func = b.newFunc(name, node);
   func(args) = value;
   return func(call);

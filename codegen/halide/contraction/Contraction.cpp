@@ -4,9 +4,9 @@
 
 #include "codegen/halide/Math.h"
 #include "codegen/halide/contraction/DenseContraction.h"
-#include "codegen/halide/contraction/ExpertGradient.h"
-#include "codegen/halide/contraction/GroupedContraction.h"
 #include "codegen/halide/contraction/PackedContraction.h"
+#include "codegen/halide/contraction/routed/ExpertGradient.h"
+#include "codegen/halide/contraction/routed/GroupedContraction.h"
 #include "support/CodedGroups.h"
 
 #include <algorithm>

@@ -4,41 +4,20 @@
 
 #include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/amx/TileProducts.h"
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/PackedSums.h"
 
 namespace quern::codegen {
 
-class PackedContraction : Contraction {
+class PackedContraction : PackedSums {
 public:
   PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan);
   void define();
 
 private:
-  struct Sums {
-    Func func;
-    std::vector<RVar> over; ///< of pairs: within one, the pairs, for AMX the pieces of rows
-    Func ofGroup;           ///< of codes: the sums over a group, before its scale multiplies them; else undefined
-    std::vector<RVar> overGroup;
-    bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
-    Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
-    std::vector<RVar> overHalves{};
-    bool pairs = false; ///< the first of `over` is summed within an instruction
-    Func scaled{},
-        lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
-    std::vector<RVar> overBlock{};
-    Func ofRow{};         ///< of columns with minimums: a row's sum over a group; else undefined
-    bool byTiles = false; ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
-    int runs = 0;         ///< groups of these
-  };
-  Index start(const Expr &row) const;
   /// What tiles of rows give.
   const Func &many() const { return totals.defined() ? totals : tiles.func; }
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
-  Sums sumsOf(const std::string &name, const Expr &at);
   Sums sumsOfParts(const Expr &at);
-  Sums codedSums(const std::string &name, const Expr &at);
-  Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
-  Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
   Sums tiledPairs();
   Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index);
@@ -56,39 +35,24 @@ private:
   void scheduleTiled(const Sums &sums, const Halide::LoopLevel &level);
   /// Columns of a tile of sums: of codes only as many as AMX's registers hold, beside whose sums f32's stay in registers.
   int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }
-  bool widensCodes() const;
-  int codesOfRun() const;
-  Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
-  void sumsOfBlocks(Sums &sums, Index index, int runs);
-  Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
-  Expr widened(const Index &index);
-  /// Where a strip stands beside its column and depth: its own variables, and a call from `index`; the tile comes last.
-  std::pair<std::vector<Var>, std::vector<Expr>> besideStrip(const Index &index) const;
   void schedule(Stage &target);
   enum class Rows { Alone, Few, Many };
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows rows);
-  void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
-  void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
   void scheduleStrip(const Halide::LoopLevel &level);
-  void scheduleIntegerStrip(const Halide::LoopLevel &level);
+  void scheduleTile(const Halide::LoopLevel &level, const std::vector<Dim> &outside);
   void schedulePairStrip(const Halide::LoopLevel &level);
-  void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
-                    int tilesAtOnce);
 
-  int unroll, mostTasks; ///< with fewer tiles of columns, other dimensions are tasks too
-  int side;              ///< tiles of columns that a single row is multiplied with at a time
-  int few, together;     ///< up to so many rows are multiplied with columns as they are stored, so many at a time
-  int ahead;             ///< bytes ahead of what such a row reads that columns are fetched
-  int amx;               ///< AMX's tiles of rows at a time; 0: none
-  Expr isAlone, isFew;   ///< whether rows are so few
-  Func
-      strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these
-  Func stripScale, stripMinimum; ///< of the runs of such bytes
-  int partDepth;                 ///< steps of the depth that all tiles of rows of a task take before the next ones
-  Func totals;                   ///< of the parts of the depth, where there are several; else undefined
-  Func copied;                   ///< for AMX: pieces of rows that are not stored in bf16; else undefined
-  Func rowSums;                  ///< beside these, for columns with minimums; else undefined
+  int mostTasks;       ///< with fewer tiles of columns, other dimensions are tasks too
+  int side;            ///< tiles of columns that a single row is multiplied with at a time
+  int few, together;   ///< up to so many rows are multiplied with columns as they are stored, so many at a time
+  int ahead;           ///< bytes ahead of what such a row reads that columns are fetched
+  int amx;             ///< AMX's tiles of rows at a time; 0: none
+  Expr isAlone, isFew; ///< whether rows are so few
+  int partDepth;       ///< steps of the depth that all tiles of rows of a task take before the next ones
+  Func totals;         ///< of the parts of the depth, where there are several; else undefined
+  Func copied;         ///< for AMX: pieces of rows that are not stored in bf16; else undefined
+  Func rowSums;        ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;
   static inline const Var fewTiles{"ft"};
   Sums tiles, fews,

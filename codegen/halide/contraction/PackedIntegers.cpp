@@ -16,7 +16,7 @@
 //   pairs, int8: products of two bytes would saturate, so both sides are widened to 16 bits                vpmaddwd
 //                a tile of rows: whole += two products, strip[groups][16][columns][2] in 16 bits
 //                a row by itself: halves[columns][2] in 32 bits, in the order of the bytes; whole += halves in pairs
-#include "codegen/halide/contraction/PackedContraction.h"
+#include "codegen/halide/contraction/PackedSums.h"
 
 #include "support/CodedGroups.h"
 
@@ -32,12 +32,12 @@ template <typename T, typename More> static std::vector<T> with(std::vector<T> f
   return first;
 }
 
-bool PackedContraction::widensCodes() const {
+bool PackedSums::widensCodes() const {
   return byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
 }
 
 /// How many codes are summed before a scale multiplies them.
-int PackedContraction::codesOfRun() const {
+int PackedSums::codesOfRun() const {
   int run = std::min(support::groupOf(storage), b.codedRows(x)->group);
   if (byteProducts(b.target) == ByteProducts::Pairs && bits < 8)
     while (run / inStep * inPair * ((1 << bits) - 1) * 127 >= 1 << 15)
@@ -46,25 +46,23 @@ int PackedContraction::codesOfRun() const {
 }
 
 /// Codes of columns: `which` of the `at`-th step of a run that `index` says, of four in a step; of what is widened, of two.
-Expr PackedContraction::integerColumns(bool shared, const Index &index, const Expr &at, const Expr &which) {
-  const Node &weight = b.graph.nodes[tableOf(w)];
+Expr PackedSums::integerColumns(bool shared, const Index &index, const Expr &at, const Expr &which) {
   const int runs = support::groupOf(storage) / codesOfRun(), steps = codesOfRun() / inStep;
   auto codeOf = [&](const Index &columns, const Expr &four, const Expr &byte) {
     return unsignedCodeAt(columnsAt(lane, Var("tile"), columns), ofStrip / runs, ofStrip % runs * steps + four, byte);
   };
   if (!shared || (bits == 8 && !widensCodes()))
     return codeOf(index, at, which);
-  auto [around, aroundCall] = besideStrip(index);
-  Index own = KernelBuilder::varsOf(weight.dims);
+  const Beside beside = besideStrip(index);
   strip = b.newFunc("strip", node);
-  strip(with(std::vector<Var>{part, lane, step, ofStrip}, around)) =
-      widensCodes() ? cast<int16_t>(codeOf(own, step / inPair, step % inPair * inPair + part))
-                    : codeOf(own, step, part);
-  return strip(with(std::vector<Expr>{which, lane, at, ofStrip}, aroundCall));
+  strip(with(std::vector<Var>{part, lane, step, ofStrip}, beside.args)) =
+      widensCodes() ? cast<int16_t>(codeOf(beside.columns, step / inPair, step % inPair * inPair + part))
+                    : codeOf(beside.columns, step, part);
+  return strip(with(std::vector<Expr>{which, lane, at, ofStrip}, beside.call));
 }
 
 /// What multiplies the whole sums of a run of columns, or its minimum; of a tile of rows, out of a strip.
-Expr PackedContraction::levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared) {
+Expr PackedSums::levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared) {
   const bool minimum = &ofAll == &stripMinimum;
   auto level = [&](const Index &columns, const Expr &at) {
     CodePlace place{Expr(), Expr(), at / (support::groupOf(storage) / codesOfRun())};
@@ -73,18 +71,17 @@ Expr PackedContraction::levelOfRun(Func &ofAll, const Index &index, const Expr &
   };
   if (!shared)
     return level(index, run);
-  auto [around, aroundCall] = besideStrip(index);
+  const Beside beside = besideStrip(index);
   ofAll = b.newFunc(minimum ? "strip_minimum" : "strip_scale", node);
-  ofAll(with(std::vector<Var>{lane, ofStrip}, around)) =
-      level(KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims), ofStrip);
-  return ofAll(with(std::vector<Expr>{lane, run}, aroundCall));
+  ofAll(with(std::vector<Var>{lane, ofStrip}, beside.args)) = level(beside.columns, ofStrip);
+  return ofAll(with(std::vector<Expr>{lane, run}, beside.call));
 }
 
-PackedContraction::Sums PackedContraction::integerSums(const std::string &name, const Expr &at) {
+PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at, Codes of) {
   b.integers = true;
   const CodedRows &rows = *b.codedRows(x);
   const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
-  const bool shared = name == "sums"; // by all tiles of rows of a task
+  const bool shared = of == Codes::Copied;
   const bool pairs = byteProducts(b.target) == ByteProducts::Pairs, wide = widensCodes();
   const int run = codesOfRun(), steps = run / inStep, added = addedToCodes(storage);
   Index index = start(at);
@@ -136,7 +133,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
     sumsOfBlocks(sums, index, runs);
     return sums;
   }
-  RDom g(0, runs);
+  RDom g = this->steps({{0, runs}});
   sums.over = {g.x};
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
@@ -150,18 +147,18 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
 }
 
 /// A super-block at a time: its runs by their counts of units, then the units.
-void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
+void PackedSums::sumsOfBlocks(Sums &sums, Index index, int runs) {
   const int run = codesOfRun(), inRows = b.codedRows(x)->group / run, inGroup = support::groupOf(storage) / run;
   const int length = support::blockOf(storage);
   const bool whole = *reduced[0].fixed() % length == 0;
   const int inBlock = whole ? length / run : 1;
   const std::string groupOfRow = reduced[0].name + "_group";
   const CodedRows &rows = *b.codedRows(x);
-  Var block("block");
-  RDom r(0, inBlock), g(0, runs / inBlock);
+  Var super("super");
+  RDom r(0, inBlock), g = steps({{0, runs / inBlock}});
   CodedColumns columns = columnsAt(lane, Var("tile"), index);
-  std::vector<Var> args = tileArgs(), ofBlock = with(args, std::vector<Var>{block});
-  Expr at = block * inBlock + r;
+  std::vector<Var> args = tileArgs(), ofBlock = with(args, std::vector<Var>{super});
+  Expr at = super * inBlock + r;
   auto add = [&](Func &func, const char *name, bool minimum, const Func &ofRows, int perRun) {
     std::vector<Expr> call(args.begin(), args.end());
     call.push_back(at);
@@ -184,7 +181,7 @@ void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
 }
 
 /// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
-void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
+void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
   auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
     func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
@@ -229,7 +226,7 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
       loops.emplace_back(sums.overBlock[0]);
       for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
         loops.push_back(KernelBuilder::var(dim->name));
-      loops.emplace_back(Var("block"));
+      loops.emplace_back(Var("super"));
       Halide::Stage stage = func->update();
       stage.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
       if (row)
@@ -251,7 +248,7 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
   update(sums.halves, sums.overHalves, half);
 }
 
-void PackedContraction::scheduleIntegerStrip(const LoopLevel &level) {
+void PackedSums::scheduleIntegerStrip(const LoopLevel &level) {
   if (strip.defined()) {
     const int each = widensCodes() ? inPair : inStep;
     strip.compute_at(level).bound_extent(part, each).bound_extent(lane, tile);

@@ -16,14 +16,13 @@ static const Var part("part"), step("step");
 
 /// The columns' number `which` of a pair, out of a strip of pairs.
 Expr PackedContraction::pairsOfStrip(const Index &index, const Expr &which, const Expr &at) {
-  Index own = KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims);
-  auto [args, call] = besideStrip(index);
-  args.insert(args.begin(), {part, lane, step});
-  call.insert(call.begin(), {which, lane, at});
-  own[reduced[0].name] = step * inPair + part;
+  Beside beside = besideStrip(index);
+  beside.args.insert(beside.args.begin(), {part, lane, step});
+  beside.call.insert(beside.call.begin(), {which, lane, at});
+  beside.columns[reduced[0].name] = step * inPair + part;
   strip = b.newFunc("strip", node);
-  strip(args) = reinterpret(BFloat(16), packedBuffer()(packedArgs(lane, Var("tile"), own)));
-  return strip(call);
+  strip(beside.args) = reinterpret(BFloat(16), packedBuffer()(packedArgs(lane, Var("tile"), beside.columns)));
+  return strip(beside.call);
 }
 
 PackedContraction::Sums PackedContraction::pairSums(const std::string &name, const Expr &at) {

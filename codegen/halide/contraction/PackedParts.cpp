@@ -30,7 +30,7 @@ PackedContraction::Sums PackedContraction::sumsOfParts(const Expr &at) {
   Index index = start(at);
   index[depth.name] = step;
   sums.over = {k.x};
-  Expr column = storage == Storage::F32 ? loadWeight(w, lane, Var("tile"), index) : widened(index);
+  Expr column = (storage == Storage::F32 ? storedColumns() : copiedColumns())(index);
   sums.func(args) = 0.0f;
   sums.func(args) += b.real(x, index) * column;
   addParts(sums.func, totalArgs, static_cast<int>((whole + partDepth - 1) / partDepth));

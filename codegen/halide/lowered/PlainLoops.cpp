@@ -1,6 +1,7 @@
 // Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
 #include "codegen/halide/lowered/PlainLoops.h"
 
+#include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/Loops.h"
 
 #include <algorithm>
@@ -61,53 +62,6 @@ Expr PlainLoops::strideOf(const Expr &index, const std::string &loop, int by) co
 }
 
 namespace {
-class Buffers : public IRVisitor {
-public:
-  std::set<std::string> read, written;
-
-private:
-  using IRVisitor::visit;
-  void visit(const Load *load) override {
-    read.insert(load->name);
-    IRVisitor::visit(load);
-  }
-  void visit(const Store *store) override {
-    written.insert(store->name);
-    IRVisitor::visit(store);
-  }
-};
-
-/// What a loop asks at each iteration, and no iteration changes, is asked once before it: Halide leaves conditions that read
-/// memory within. Loops that are replaced then have none, and copies that nobody needs cost no loop.
-class AskFirst : public IRMutator {
-  using IRMutator::visit;
-
-  static Stmt outOf(const Stmt &body, const std::string &bound, const std::function<Stmt(const Stmt &)> &around) {
-    const IfThenElse *test = body.as<IfThenElse>();
-    if (!test || test->else_case.defined() || expr_uses_var(test->condition, bound))
-      return around(body);
-    return IfThenElse::make(test->condition, around(test->then_case));
-  }
-  static bool isRewritten(const Expr &condition, const Stmt &within) {
-    Buffers asked, loops;
-    condition.accept(&asked);
-    within.accept(&loops);
-    return std::any_of(asked.read.begin(), asked.read.end(),
-                       [&](const std::string &name) { return loops.written.contains(name); });
-  }
-
-  Stmt visit(const LetStmt *let) override {
-    return outOf(mutate(let->body), let->name,
-                 [&](const Stmt &body) { return LetStmt::make(let->name, mutate(let->value), body); });
-  }
-  Stmt visit(const For *loop) override {
-    Stmt body = mutate(loop->body);
-    auto around = [&](const Stmt &inner) { return withBody(loop, inner); };
-    const IfThenElse *test = body.as<IfThenElse>();
-    return test && isRewritten(test->condition, test->then_case) ? around(body) : outOf(body, loop->name, around);
-  }
-};
-
 class Replace : public IRMutator {
 public:
   explicit Replace(std::vector<MarkedLoops> marked) : marked(std::move(marked)) {}
@@ -129,7 +83,7 @@ private:
 void replaceLoops(Pipeline &pipeline, std::vector<MarkedLoops> marked) {
   if (marked.empty())
     return;
-  pipeline.add_custom_lowering_pass(new AskFirst);
+  askFirst(pipeline); // loops that are replaced then have no conditions, and copies that nobody needs cost no loop
   pipeline.add_custom_lowering_pass(new Replace(std::move(marked)));
 }
 

@@ -38,6 +38,19 @@ protected:
     SCOPED_TRACE(name);
     checkKernel(g.finish("gradient"), rows, outputs > 1000 ? 1e-4 : 1e-5, target); // sums of so many nearly cancel
   }
+  /// One pair of an expert, a few, and many.
+  void checkExperts(const CpuTarget &target, bool inCodes, const std::vector<Dim> &heads = {}) {
+    GraphMaker g;
+    std::vector<Dim> own = {dim("E", 5)};
+    own.insert(own.end(), heads.begin(), heads.end());
+    own.insert(own.end(), {dim("O", 71), depth()});
+    int x = g.argument(Storage::F32, {dim("M"), depth()});
+    int w = g.weight(own, target.vector == 16 ? 64 : 2 * target.vector, storage());
+    int picked = g.gather(w, g.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E");
+    g.yield(g.elementwise(Op::Tanh, {g.contract(inCodes ? real(g, quantized(g, x)) : x, real(g, picked), {"I"})}));
+    SCOPED_TRACE(target.name);
+    checkKernel(g.finish("experts"), rows, 1e-5, target);
+  }
   void checkSums(const char *name, int64_t outputs) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("M"), depth()});
@@ -90,12 +103,7 @@ TEST_P(Codes, WithoutRows) {
 }
 
 TEST_P(Codes, Experts) {
-  GraphMaker g;
-  int x = g.argument(Storage::F32, {dim("M"), depth()});
-  int w = g.weight({dim("E", 5), dim("O", 71), depth()}, 16, storage());
-  int picked = g.gather(w, g.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E");
-  g.yield(g.contract(x, real(g, picked), {"I"}));
-  checkKernel(g.finish("experts"), rows, 1e-5);
+  checkExperts(cpuTarget("native"), /*inCodes=*/false);
 }
 
 /// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
@@ -130,6 +138,16 @@ TEST_P(RowsInCodes, ForHeadsAndParts) {
       up = both.squeeze(both.cut(sums, "U", 1, dim("V", 1)), "V");
   both.yield(both.elementwise(Op::Mul, {both.elementwise(Op::Sigmoid, {gate}), up}));
   checkKernel(both.finish("gated"), rows, 1e-5);
+}
+
+TEST_P(RowsInCodes, Experts) {
+  checkExperts(cpuTarget("x86-64-v3"), /*inCodes=*/true, {dim("H", 2)});
+  checkExperts(cpuTarget("icelake-server"), /*inCodes=*/true);
+}
+
+TEST_P(RowsOnEveryTarget, Experts) {
+  for (const char *name : {"x86-64-v2", "alderlake", "x86-64-v4", "cascadelake", "znver4", "sapphirerapids"})
+    checkExperts(cpuTarget(name), /*inCodes=*/true);
 }
 
 /// Groups of rows and of columns that differ in length: the shorter ones are what a sum of integers has.

@@ -1,6 +1,6 @@
 // Takes: positions that route each pair of a row and a choice to an expert. Gives: the pairs in slots, sorted by expert.
 // Why in the kernel: sorting a thousand positions takes microseconds. No order of threads enters: a slot belongs to one pair.
-#include "codegen/halide/contraction/RoutedPairs.h"
+#include "codegen/halide/contraction/routed/RoutedPairs.h"
 
 using namespace Halide;
 
@@ -33,6 +33,7 @@ void RoutedPairs::placePairs() {
 void RoutedPairs::sortPairs(int positions, const Dim &among, int chunk) {
   if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
     b.materialize(positions);
+  b.routes = true;
   experts = b.extent(among.size);
   auto chosen = [&](const Index &index) { return clamp(b.at(positions, index), 0, experts - 1); };
   Region region;
@@ -86,6 +87,34 @@ void RoutedPairs::findLeaders(int positions) {
   leader(number) = clamp(b.at(positions, index), 0, experts - 1);
   leader.compute_root();
   slots = RDom(0, rows, 0, slotCount / rows);
+}
+
+PackedSums RoutedPairs::sumsOfBlock(const PlanPart &plan, int ofBlock, const Expr &asked) const {
+  ContractionPattern pattern = *this;
+  auto known = [](const Var &var) { return Dim{var.name(), ir::Size::symbol(var.name())}; }; // by the loops around
+  if (ofBlock)
+    pattern.row = known(within);
+  Expr slot = ofBlock ? block * rows + within : block * rows;
+  auto setRow = [self = *this, slot](Index &index) {
+    self.setPair(index, slot);
+  }; // an empty slot computes what is not stored
+  auto expert = [leader = leader, experts = experts](const Expr &chunk) {
+    return clamp(leader(chunk), 0, experts - 1);
+  };
+  return {b, pattern, plan,
+          RoutedRows{known(block), b.graph.nodes[pickOf(w)].names[0], block / rowBlock, expert, setRow, asked}};
+}
+
+Expr RoutedPairs::sumAt(const Func &sums, const Index &position, bool several) const {
+  Expr at = position.at(column->name);
+  std::vector<Expr> call = {at % tile};
+  if (several)
+    call.push_back(slots.x);
+  call.push_back(slots.y);
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    call.push_back(position.at(dim->name));
+  call.push_back(at / tile);
+  return sums(call);
 }
 
 void RoutedPairs::scheduleTasks(Halide::Stage out, const TaskLoops &loops, const std::vector<Dim> &outside,

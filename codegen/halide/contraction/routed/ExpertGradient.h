@@ -1,8 +1,8 @@
 // The gradient of weights that rows are routed to: for each expert a product over the rows routed to it.
-#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
-#define QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_EXPERTGRADIENT_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_EXPERTGRADIENT_H
 
-#include "codegen/halide/contraction/RoutedPairs.h"
+#include "codegen/halide/contraction/routed/RoutedPairs.h"
 
 namespace quern::codegen {
 

@@ -5,14 +5,13 @@
 //   sorted[16 words][16 slots][pieces][depth / 32][slots / 16] = x   once, in the order of slots: rows of a tile lie together
 //   strip[columns][words of the depth][pieces] = w                   of the expert of a chunk, for all its blocks
 //   for each block of slots: sums[rows x columns] = products over the whole depth
-#include "codegen/halide/contraction/GroupedTiles.h"
+#include "codegen/halide/contraction/routed/GroupedTiles.h"
 
 using namespace Halide;
 
 namespace quern::codegen {
 
-static const Var word("word"), ofTile("ofTile"), step("step"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile"),
-    within("within"), block("block");
+static const Var word("word"), ofTile("ofTile"), step("step"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile");
 
 GroupedTiles::GroupedTiles(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan, Numbers numbers,
                            Expr asked)

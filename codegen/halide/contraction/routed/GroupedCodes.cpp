@@ -5,7 +5,7 @@
 //   strip[groups][steps][columns][4] = code of the expert of a chunk    with a sign, for all its blocks
 //   for each block of slots, for each 16 columns, for each group of codes
 //     whole[rows x 16] = products of integers;  sums += whole * (the columns' scales * the rows' scales) - ...
-#include "codegen/halide/contraction/GroupedTiles.h"
+#include "codegen/halide/contraction/routed/GroupedTiles.h"
 
 #include "support/CodedGroups.h"
 
@@ -15,7 +15,7 @@ namespace quern::codegen {
 
 static constexpr int inWord = 4;
 static const Var ofTile("ofTile"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile"), part("part"), step("step"),
-    run("run"), within("within"), block("block");
+    run("run");
 
 int GroupedTiles::runsOfDepth() const {
   return static_cast<int>((*reduced[0].fixed() + runOfTiles() - 1) / runOfTiles());

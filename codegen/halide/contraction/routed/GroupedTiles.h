@@ -1,9 +1,9 @@
 // A product whose weight is chosen for each row from several (experts), many rows, by AMX's registers.
-#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDTILES_H
-#define QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDTILES_H
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_GROUPEDTILES_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_GROUPEDTILES_H
 
 #include "codegen/halide/amx/Pieces.h"
-#include "codegen/halide/contraction/RoutedPairs.h"
+#include "codegen/halide/contraction/routed/RoutedPairs.h"
 
 namespace quern::codegen {
 

@@ -1,8 +1,8 @@
 // Pairs of a row and the expert that it is routed to, sorted by expert.
-#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTEDPAIRS_H
-#define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTEDPAIRS_H
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_ROUTEDPAIRS_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_ROUTEDPAIRS_H
 
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/PackedSums.h"
 
 namespace quern::codegen {
 
@@ -27,6 +27,12 @@ protected:
   /// A tile of columns and a chunk of blocks are a task; `some`: the loop over `columnsAtOnce` of a tile, where it has more.
   void scheduleTasks(Halide::Stage out, const TaskLoops &loops, const std::vector<Dim> &outside, const Var &some,
                      int columnsAtOnce) const;
+
+  static inline const Var block{"block"}, within{"within"}; ///< of slots: which sums are of; within one
+  /// The sums of a block of slots, of `ofBlock` rows each, or of its first slot alone: 0. `asked`: which blocks have them.
+  PackedSums sumsOfBlock(const PlanPart &plan, int ofBlock, const Expr &asked) const;
+  /// One of these, of a pair's slot. `several`: they have rows.
+  Expr sumAt(const Func &sums, const Index &position, bool several) const;
 
   Expr experts;       ///< how many
   Expr slotCount;     ///< pairs, and what is empty between

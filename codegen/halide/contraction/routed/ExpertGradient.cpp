@@ -10,7 +10,7 @@
 //     for each tile of rows, tile of columns
 //       sums[rows x columns] = 0;  for k in the slots of the expert: sums += groups[k, rows] * strip[k, columns]
 //       result[expert, tile] = epilogue(sums)
-#include "codegen/halide/contraction/ExpertGradient.h"
+#include "codegen/halide/contraction/routed/ExpertGradient.h"
 
 #include "codegen/halide/amx/Pieces.h"
 

@@ -1,0 +1,236 @@
+// Takes: a product's rows and columns. Gives: the sums of a tile of them in registers, of numbers or of columns in codes
+// (PackedIntegers.cpp: of rows in codes, too), and what their loops look like within a tile.
+#include "codegen/halide/contraction/PackedSums.h"
+
+#include "support/CodedGroups.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+PackedSums::PackedSums(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan,
+                       std::optional<RoutedRows> routedRows)
+    : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), routed(std::move(routedRows)) {
+  if (routed)
+    others.push_back(routed->block);
+}
+
+/// Where the other dimensions stand, and the row.
+Index PackedSums::start(const Expr &at) const {
+  Index index = KernelBuilder::varsOf(others);
+  if (routed) {
+    index[routed->among] = routed->expert(routed->chunk);
+    routed->setRow(index);
+  } else if (row) {
+    index[row->name] = at;
+  }
+  return index;
+}
+
+RDom PackedSums::steps(const Region &region) const {
+  RDom k(region);
+  if (routed)
+    k.where(routed->asked);
+  return k;
+}
+
+PackedSums::Beside PackedSums::besideStrip(const Index &index) const {
+  const Node &weight = b.graph.nodes[tableOf(w)];
+  Beside beside{{}, {}, KernelBuilder::varsOf(weight.dims)};
+  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim) {
+    if (dim->name == column->name || dim->name == reduced[0].name)
+      continue;
+    const bool chosen = routed && dim->name == routed->among;
+    Var own = chosen ? Var("chunk") : KernelBuilder::var(dim->name);
+    beside.args.push_back(own);
+    beside.call.push_back(chosen ? routed->chunk : index.at(dim->name));
+    if (chosen)
+      beside.columns[dim->name] = routed->expert(own);
+  }
+  beside.args.emplace_back("tile");
+  beside.call.emplace_back(Var("tile"));
+  return beside;
+}
+
+PackedSums::Columns PackedSums::storedColumns() const {
+  return [self = *this](const Index &index) { return self.loadWeight(self.w, self.lane, Var("tile"), index); };
+}
+
+PackedSums::Columns PackedSums::copiedColumns() {
+  strip = b.newFunc("strip", node);
+  Beside beside = besideStrip(KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims));
+  const Var depth = KernelBuilder::var(reduced[0].name);
+  beside.args.insert(beside.args.begin(), {lane, depth});
+  strip(beside.args) = loadWeight(packed ? w : tableOf(w), lane, Var("tile"), beside.columns);
+  return [self = *this](const Index &index) {
+    std::vector<Expr> call = self.besideStrip(index).call;
+    call.insert(call.begin(), {self.lane, index.at(self.reduced[0].name)});
+    return Expr(self.strip(call));
+  };
+}
+
+PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, const Columns &columns) {
+  Sums sums{b.newFunc(name, node), {}, {}, {}};
+  std::vector<Var> args = tileArgs();
+  RDom k = steps(reducedRegion());
+  Index index = start(at);
+  setReduced(index, k);
+  for (int i = 0; i < k.dimensions(); ++i)
+    sums.over.push_back(k[i]);
+  sums.func(args) = 0.0f;
+  sums.func(args) += b.real(x, index) * columns(index);
+  return sums;
+}
+
+/// The sum of a row's numbers in a group, which the columns' minimums multiply: by halves, as a chain of additions would
+/// take as long as the group's products.
+Expr PackedSums::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) {
+  Var group("group");
+  std::vector<Var> args;
+  if (row)
+    args.push_back(KernelBuilder::var(row->name));
+  for (const Dim &dim : others)
+    if (b.graph.nodes[x].has(dim.name) || (routed && dim.name == routed->block.name))
+      args.push_back(KernelBuilder::var(dim.name));
+  std::vector<Expr> call(args.begin(), args.end());
+  args.push_back(group);
+  call.push_back(ofGroup);
+  std::vector<Expr> parts;
+  for (int i = 0; i < support::groupOf(storage); ++i) {
+    CodePlace place = codePlace(storage, i);
+    place.group = group;
+    Index index = start(at);
+    setDepth(index, place);
+    parts.push_back(withinDepth(b.real(x, index), place));
+  }
+  for (size_t half = parts.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      parts[i] = parts[i] + parts[i + half];
+  sums.ofRow = b.newFunc("row_sum", node);
+  sums.ofRow(args) = parts[0];
+  return sums.ofRow(call);
+}
+
+/// For rows that are multiplied by themselves with columns in codes.
+PackedSums::Sums PackedSums::codedSums(const std::string &name, const Expr &at) {
+  Sums sums{b.newFunc(name, node), {}, b.newFunc("group", node), {}};
+  std::vector<Var> args = tileArgs(), ofGroup = args;
+  Var group("group");
+  ofGroup.push_back(group);
+  const int inBlock = support::blockOf(storage) / support::groupOf(storage); // groups that share units of scales
+  Region region = codedRegion();
+  RDom k(Region{region[0], region[1]}), g = steps({{0, inBlock}, {0, region[2].extent / inBlock}});
+  CodePlace place{k[0], k[1], group};
+  Index index = start(at);
+  setDepth(index, place);
+  sums.overGroup = {k[0], k[1]};
+  sums.ofGroup(ofGroup) = 0.0f;
+  sums.ofGroup(ofGroup) += b.real(x, index) * raisedCodeAt(columnsAt(lane, Var("tile"), index), place);
+  sums.over = {g[0], g[1]};
+  std::vector<Expr> call(args.begin(), args.end());
+  place.group = g[1] * inBlock + g[0];
+  call.push_back(place.group);
+  CodedColumns columns = columnsAt(lane, Var("tile"), index);
+  Expr product = sums.ofGroup(call) * loweredScaleAt(columns, place);
+  if (support::superBlocksOf(storage))
+    product -= minimumAt(columns, place) * rowSum(sums, at, place.group);
+  sums.func(args) = 0.0f;
+  sums.func(args) += product;
+  return sums;
+}
+
+void PackedSums::scheduleStrips(const LoopLevel &level) {
+  if (stripScale.defined())
+    return scheduleIntegerStrip(level);
+  Var depth = KernelBuilder::var(reduced.back().name);
+  strip.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile());
+  if (!packed) { // lines of memory may run along the depth
+    if (b.graph.nodes[tableOf(w)].dims.back().name == reduced.back().name)
+      strip.reorder(depth, lane);
+    return;
+  }
+  strip.unroll(lane).reorder(lane, depth);
+  if (bits) // a last step's codes beyond the depth are there
+    strip.unroll(depth, support::stepOf(storage), TailStrategy::RoundUp);
+  else
+    strip.unroll(depth, 4, TailStrategy::GuardWithIf);
+}
+
+void PackedSums::scheduleSum(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
+                             int tilesAtOnce, int columns) {
+  Var beside("tile");
+  std::vector<VarOrRVar> loops = {lane, beside};
+  if (sums.pairs)
+    loops.insert(loops.begin(), sums.over[0]);
+  // Known extents keep the sums on the stack.
+  sums.func.compute_at(level).bound_extent(lane, columns).bound_extent(beside, tilesAtOnce);
+  sums.func.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row) {
+    Var m = KernelBuilder::var(row->name);
+    sums.func.bound_extent(m, rowsAtOnce).unroll(m);
+    loops.push_back(m);
+  }
+  loops.insert(loops.end(), sums.over.begin() + sums.pairs, sums.over.end());
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim) // outside: sums of one part at a time stay in registers
+    loops.push_back(KernelBuilder::var(dim->name));
+  sums.func.update().reorder(loops);
+  if (sums.pairs)
+    sums.func.update().atomic().vectorize(sums.over[0]);
+  sums.func.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row)
+    sums.func.update().unroll(KernelBuilder::var(row->name));
+  std::vector<Dim> around = outside;
+  if (routed)
+    around.push_back(routed->block);
+  unrollParts(sums.func, around);
+}
+
+void PackedSums::scheduleSums(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
+                              int tilesAtOnce) {
+  scheduleSum(sums, level, outside, rowsAtOnce, tilesAtOnce, tile);
+  if (sums.integers)
+    return scheduleIntegers(sums, rowsAtOnce, tilesAtOnce);
+  if (sums.ofGroup.defined())
+    return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
+  if (unroll > 1)
+    sums.func.update().unroll(sums.over.back(), unroll);
+}
+
+/// One group at a time: its codes are taken apart in registers.
+void PackedSums::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
+  Func group = sums.ofGroup;
+  Var beside("tile");
+  std::vector<VarOrRVar> loops = {lane, beside};
+  group.compute_at(sums.func, sums.over[0]).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
+  group.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row) {
+    Var m = KernelBuilder::var(row->name);
+    group.bound_extent(m, rowsAtOnce).unroll(m);
+    loops.push_back(m);
+  }
+  loops.insert(loops.end(), sums.overGroup.begin(), sums.overGroup.end());
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    loops.push_back(KernelBuilder::var(dim->name));
+  loops.emplace_back(Var("group"));
+  Halide::Stage update = group.update();
+  update.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  // Of a single row that is added up as well, LLVM would choose another order for these additions.
+  const bool last = rowsAtOnce > 1 || !sums.ofRow.defined();
+  auto writeOut = [&](const VarOrRVar &loop) {
+    if (last)
+      b.unrollLast(group, {loop});
+    else
+      update.unroll(loop);
+  };
+  writeOut(sums.overGroup[0]);
+  if (row)
+    writeOut(KernelBuilder::var(row->name));
+  if (!sums.ofRow.defined())
+    return;
+  writeOut(sums.overGroup[1]); // where a code's high bits are is then known
+  sums.ofRow.compute_at(sums.func, sums.over[0]);
+}
+
+} // namespace quern::codegen
