@@ -7,7 +7,7 @@
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/TakeContractions.h"
 
 namespace quern::codegen {
 

@@ -6,7 +6,7 @@
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/TakeContractions.h"
 #include "codegen/schedule/Schedule.h"
 #include "tests/codegen/support/Check.h"
 

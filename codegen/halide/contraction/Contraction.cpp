@@ -1,12 +1,8 @@
-// Takes: a contraction's pattern and plan. Gives: its family, and what all of them do alike: reading the weight, the
+// Takes: a contraction's pattern and plan. Gives: what all families of them do alike: reading the weight, the
 // dimensions of a tile of sums, the result that takes the tiles.
 #include "codegen/halide/contraction/Contraction.h"
 
 #include "codegen/halide/Math.h"
-#include "codegen/halide/contraction/DenseContraction.h"
-#include "codegen/halide/contraction/PackedContraction.h"
-#include "codegen/halide/contraction/routed/ExpertGradient.h"
-#include "codegen/halide/contraction/routed/GroupedContraction.h"
 #include "support/CodedGroups.h"
 
 #include <algorithm>
@@ -85,50 +81,6 @@ void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
 Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
   Storage storage = b.graph.nodes[operand].storage;
   return isNarrow(storage) ? math::widen(storage, b.at(operand, index), b.onDevice()) : b.real(operand, index);
-}
-
-static void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
-  switch (p.form) {
-  case ContractionForm::Dots: {
-    if (b.onDevice())
-      storeOperands(b, p);
-    else
-      prepareOperands(b, p);
-    // Vectors run along the last dimension: that is one along which numbers are together, if there is a wide one.
-    std::vector<Dim> kept = b.graph.nodes[p.node].dims;
-    const Node &x = b.graph.nodes[p.x];
-    auto along = std::find_if(kept.begin(), kept.end(),
-                              [&](const Dim &dim) { return !x.dims.empty() && dim.name == x.dims.back().name; });
-    if (!b.onDevice() && along != kept.end() && along->fixed().value_or(0) >= b.target.vector &&
-        kept.back().fixed().value_or(b.target.vector) < b.target.vector)
-      std::rotate(along, along + 1, kept.end());
-    Func total = b.reduceOver("dot", p.node, kept, p.reduced, Kind::Real, Reduction::Sum, [&](const Index &index) {
-      return readFactor(b, p.x, index) * readFactor(b, p.w, index);
-    });
-    return b.readFrom(p.node, total, kept);
-  }
-  case ContractionForm::Taps:
-    return b.writeOut(p.node, p.reduced, [&b, x = p.x, w = p.w](const Index &index) {
-      return readFactor(b, x, index) * readFactor(b, w, index);
-    });
-  case ContractionForm::Packed:
-    return PackedContraction(b, p, b.part(p.node)).define();
-  case ContractionForm::Dense:
-    return DenseContraction(b, p, b.part(p.node)).define();
-  case ContractionForm::Grouped:
-    return GroupedContraction(b, p, b.part(p.node)).define();
-  case ContractionForm::ByExpert:
-    return ExpertGradient(b, p, b.part(p.node)).define();
-  }
-}
-
-void takeContractions(KernelBuilder &b) {
-  for (const auto &[node, pattern] : b.match.contractions) {
-    std::vector<int> inside;
-    if (pattern.form == ContractionForm::ByExpert)
-      inside = {b.graph.nodes[node].operands[0]};
-    b.take(node, [&b, &p = pattern] { defineContraction(b, p); }, inside);
-  }
 }
 
 std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &tileIndex, const Index &index) const {

@@ -7,10 +7,6 @@
 
 namespace quern::codegen {
 
-/// Takes contractions (and gradients of routed weights). Each gets its value by the family that its pattern's form names: from
-/// accumulators computed at the tile of the kernel's result where all between is elementwise, else from a stage of its own.
-void takeContractions(KernelBuilder &builder);
-
 /// What is read again and again becomes memory. Returns whether rows are bf16 there, and widened on the way to the loops.
 /// `sorted`: rows of experts, which are copied.
 bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern, bool sorted = false);

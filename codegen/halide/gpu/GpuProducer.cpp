@@ -5,7 +5,7 @@
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/HalideBase.h"
 #include "codegen/halide/HalideError.h"
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/TakeContractions.h"
 #include "codegen/halide/gpu/GeneralAttention.h"
 #include "codegen/halide/gpu/GeneralScan.h"
 #include "codegen/halide/gpu/GpuScheduler.h"

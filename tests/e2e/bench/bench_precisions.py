@@ -1,4 +1,4 @@
-"""`./dev bench precisions`: a Llama in every number format, beside llama.cpp on the same GGUF files, in one run.
+"""`./dev bench precisions`: a Llama (or a small Mixtral) in every number format, beside llama.cpp on the same GGUF files, in one run.
 
 Random weights at a public shape (--size). Each round runs every row once, Quern's and llama.cpp's next to each other, and begins with another row,
 so that a machine that changes its pace changes it for all. Both read 512 tokens, then write 128, with as many threads. The limit of decoding is
@@ -9,6 +9,7 @@ build/llama.cpp (ten minutes on two cores); `--llama FOLDER` names a folder that
 import argparse
 import array
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -25,7 +26,9 @@ from tests.e2e.harness import BUILD, EXAMPLES, QUERN, run
 SDIST = "llama-cpp-python==0.3.36"
 PLACE = BUILD / "llama.cpp"
 SIZES = {"110m": LLAMA,
-         "1.1b": dict(LLAMA, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4)}
+         "1.1b": dict(LLAMA, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4),
+         "experts": dict(LLAMA, hidden_size=512, intermediate_size=1792, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=8,
+                         num_local_experts=8, num_experts_per_tok=2)}  # a Mixtral of 215M parameters
 # Quern's options, llama.cpp's type. `stored`: as the file mixes them, here Q4_K and Q6_K.
 ROWS = {"f32": ((), "F32"), "bf16": (("--precision", "bf16"), "BF16"),
         "bf16 rows too": (("--quantize", "w16a16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"), "8 bits in groups of 128": (("--quantize", "w8a8_g128"), "Q8_0"),
@@ -54,18 +57,24 @@ def write_model(path, config):
     source = random.Random(0)
     block = array.array("f", (source.gauss(0, 0.02) for _ in range((1 << 20) - 1))).tobytes()
     d, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    experts = config.get("num_local_experts", 0)
     kv = d // config["num_attention_heads"] * config["num_key_value_heads"]
     shapes = {"token_embd.weight": (v, d)}
     for i in range(config["num_hidden_layers"]):
-        layer = {"attn_norm": (d,), "attn_q": (d, d), "attn_k": (kv, d), "attn_v": (kv, d), "attn_output": (d, d), "ffn_norm": (d,), "ffn_gate": (f, d),
-                 "ffn_up": (f, d), "ffn_down": (d, f)}
+        layer = {"attn_norm": (d,), "attn_q": (d, d), "attn_k": (kv, d), "attn_v": (kv, d), "attn_output": (d, d), "ffn_norm": (d,)}
+        if experts:
+            layer.update({"ffn_gate_inp": (experts, d), "ffn_gate_exps": (experts, f, d), "ffn_up_exps": (experts, f, d), "ffn_down_exps": (experts, d, f)})
+        else:
+            layer.update({"ffn_gate": (f, d), "ffn_up": (f, d), "ffn_down": (d, f)})
         shapes.update({f"blk.{i}.{name}.weight": shape for name, shape in layer.items()})
     shapes.update({"output_norm.weight": (d,), "output.weight": (v, d)})
     values = {"general.architecture": "llama", "llama.block_count": config["num_hidden_layers"], "llama.context_length": config["max_position_embeddings"],
               "llama.embedding_length": d, "llama.feed_forward_length": f, "llama.attention.head_count": config["num_attention_heads"],
               "llama.attention.head_count_kv": config["num_key_value_heads"], "llama.attention.layer_norm_rms_epsilon": config["rms_norm_eps"],
               "llama.rope.dimension_count": d // config["num_attention_heads"], "llama.vocab_size": v, "tokenizer.ggml.model": "no_vocab"}
-    sizes = {name: 4 * shape[0] * (shape[1] if len(shape) > 1 else 1) for name, shape in shapes.items()}
+    if experts:
+        values.update({"llama.expert_count": experts, "llama.expert_used_count": config["num_experts_per_tok"]})
+    sizes = {name: 4 * math.prod(shape) for name, shape in shapes.items()}
     with open(path, "wb") as out:
         out.write(header(values, [(name, shape, 0, sizes[name]) for name, shape in shapes.items()]))
         for name, size in sizes.items():
@@ -89,7 +98,7 @@ def measure_llama(tool, model, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench precisions", description="a Llama in every number format, beside llama.cpp")
+    parser = argparse.ArgumentParser(prog="./dev bench precisions", description="a Llama or a Mixtral in every number format, beside llama.cpp")
     parser.add_argument("--install", action="store_true", help="fetch and build llama.cpp in build/llama.cpp first")
     parser.add_argument("--llama", type=pathlib.Path, default=PLACE / "build/bin", help="the folder of llama-bench and llama-quantize (build/llama.cpp/build/bin)")
     parser.add_argument("--size", choices=SIZES, default="110m")
@@ -113,6 +122,7 @@ def main():
     try:
         folder.mkdir(parents=True, exist_ok=True)
         config = SIZES[options.size]
+        spec = EXAMPLES / ("mixtral.quern" if "num_local_experts" in config else "llama.quern")
         (folder / "config.json").write_text(json.dumps(config))
         full, made = folder / f"{options.size}-F32.gguf", {}
         if not full.exists():
@@ -125,7 +135,7 @@ def main():
                 subprocess.run([options.llama / "llama-quantize", full, model, kind, str(options.threads)], check=True, capture_output=True)
             if not program.exists():
                 stored = ("--weights", model) if "stored" in flags else ()
-                run(QUERN, "compile", EXAMPLES / "llama.quern", "--config", folder / "config.json", "--target", options.target, *stored, *flags, "-o", program)
+                run(QUERN, "compile", spec, "--config", folder / "config.json", "--target", options.target, *stored, *flags, "-o", program)
                 run(program, "pack", "--weights", model, "-o", packed)
             made[row] = (model, program, packed)
         rounds = []
@@ -157,7 +167,8 @@ def report(rounds, rows, options):
     if options.json:
         print(json.dumps(result, indent=1))
         return
-    print(f"Llama {options.size}, {options.prefill} tokens read, {options.decode} written, {options.threads} threads, {first['cpu']} ({first['vectors']}); "
+    model = "a Mixtral" if options.size == "experts" else f"Llama {options.size}"
+    print(f"{model}, {options.prefill} tokens read, {options.decode} written, {options.threads} threads, {first['cpu']} ({first['vectors']}); "
           f"medians of {len(rounds)} rounds, tokens/s\n")
     print("| format | prefill, Quern | llama.cpp | times | decode, Quern | of the read bandwidth | llama.cpp | times |\n" + "| --- " * 8 + "|")
     for row in rows:
