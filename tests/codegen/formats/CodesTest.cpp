@@ -62,6 +62,7 @@ protected:
 
 class RowsInCodes : public Codes {};
 class RowsOnEveryTarget : public Codes {};
+class ExpertsOnEveryTarget : public Codes {};
 class MoreCodes : public Codes {}; // `More`: in the tier `nightly`
 
 } // namespace
@@ -145,7 +146,7 @@ TEST_P(RowsInCodes, Experts) {
   checkExperts(cpuTarget("icelake-server"), /*inCodes=*/true);
 }
 
-TEST_P(RowsOnEveryTarget, Experts) {
+TEST_P(ExpertsOnEveryTarget, OfRowsInCodes) {
   for (const char *name : {"x86-64-v2", "alderlake", "x86-64-v4", "cascadelake", "znver4", "sapphirerapids"})
     checkExperts(cpuTarget(name), /*inCodes=*/true);
 }
@@ -258,4 +259,8 @@ INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsOnEveryTarget,
                          testing::Values(std::tuple(Storage::Int4, 96), std::tuple(Storage::Q6K, 331),
                                          std::tuple(Storage::Q8K, 256), std::tuple(Storage::Q4Z, 512)));
 INSTANTIATE_TEST_SUITE_P(MoreGroups, RowsOnEveryTarget, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreKinds, ExpertsOnEveryTarget,
+                         testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Int4, 96),
+                                         std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q6K, 331),
+                                         std::tuple(Storage::Int8G128, 331)));
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsOnEveryTarget, moreSuperBlocks);

@@ -39,9 +39,9 @@ void GroupedContraction::accumulate() {
   Expr some = pairAt(block * rows) >= 0, more = Internal::const_false();
   if (rows > 1) { // a block fills up from its first slot
     more = pairAt(block * rows + 1) >= 0;
-    several.emplace(sumsOfBlock(plan, rows, more));
+    several.emplace(sumsOfBlock(plan, true, more));
   }
-  alone.emplace(sumsOfBlock(plan, 0, !more && some));
+  alone.emplace(sumsOfBlock(plan, false, !more && some));
   PackedSums::Columns columns;
   if (!bits) {
     PackedSums &copying = several ? *several : *alone;

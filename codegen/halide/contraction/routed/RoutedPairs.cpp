@@ -89,12 +89,12 @@ void RoutedPairs::findLeaders(int positions) {
   slots = RDom(0, rows, 0, slotCount / rows);
 }
 
-PackedSums RoutedPairs::sumsOfBlock(const PlanPart &plan, int ofBlock, const Expr &asked) const {
+PackedSums RoutedPairs::sumsOfBlock(const PlanPart &plan, bool several, const Expr &asked) const {
   ContractionPattern pattern = *this;
   auto known = [](const Var &var) { return Dim{var.name(), ir::Size::symbol(var.name())}; }; // by the loops around
-  if (ofBlock)
+  if (several)
     pattern.row = known(within);
-  Expr slot = ofBlock ? block * rows + within : block * rows;
+  Expr slot = several ? block * rows + within : block * rows;
   auto setRow = [self = *this, slot](Index &index) {
     self.setPair(index, slot);
   }; // an empty slot computes what is not stored

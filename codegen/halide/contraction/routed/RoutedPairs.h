@@ -29,9 +29,9 @@ protected:
                      int columnsAtOnce) const;
 
   static inline const Var block{"block"}, within{"within"}; ///< of slots: which sums are of; within one
-  /// The sums of a block of slots, of `ofBlock` rows each, or of its first slot alone: 0. `asked`: which blocks have them.
-  PackedSums sumsOfBlock(const PlanPart &plan, int ofBlock, const Expr &asked) const;
-  /// One of these, of a pair's slot. `several`: they have rows.
+  /// The sums of a block of slots; `several`: of all of its rows, else of the first alone. `asked`: which blocks have them.
+  PackedSums sumsOfBlock(const PlanPart &plan, bool several, const Expr &asked) const;
+  /// One of these, of a pair's slot.
   Expr sumAt(const Func &sums, const Index &position, bool several) const;
 
   Expr experts;       ///< how many
