@@ -20,6 +20,8 @@ struct Choices {
 
   /// Puts `list` in its order.
   void sort();
+  /// The same of weights that are whole numbers, at most `heaviest` (Draw.h): by their digits, without comparisons.
+  void sortWhole();
   /// Keeps the `count` heaviest.
   void keep(size_t count);
 };

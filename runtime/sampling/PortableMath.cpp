@@ -1,22 +1,50 @@
 // Takes: a number. Gives: its exponential or logarithm, from sums and products in a fixed order.
 #include "runtime/sampling/PortableMath.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 
 namespace quern::runtime {
 
-// 2^n times a series of the rest.
-double portableExp(double x) {
-  if (!(x > -700))
-    return 0;
-  double n = std::floor(x * 1.4426950408889634 + 0.5);
-  double r = x - n * 0.693147180369123816490 - n * 1.90821492927058770002e-10; // ln 2 in two parts
-  double term = 1, sum = 1;
-  for (int k = 1; k <= 14; ++k) {
-    term = term * r / k;
-    sum = sum + term;
+static constexpr int together = 8;
+
+static constexpr double least = -700; // below it e^x is 0 here; above it 2^n is a normal number
+
+// 2^n times a series of the rest, of some numbers side by side.
+static void exponentials(double *x) {
+  double n[together], r[together], term[together], sum[together];
+  for (int i = 0; i < together; ++i) {
+    double bounded = x[i] > least ? x[i] : least, nearest = bounded * 1.4426950408889634 + 0.5;
+    n[i] = double(int(nearest));
+    n[i] -= n[i] > nearest ? 1 : 0;                                                      // as floor
+    r[i] = bounded - n[i] * 0.693147180369123816490 - n[i] * 1.90821492927058770002e-10; // ln 2 in two parts
+    term[i] = sum[i] = 1;
   }
-  return std::ldexp(sum, int(n));
+  for (int k = 1; k <= 14; ++k)
+    for (int i = 0; i < together; ++i) {
+      term[i] = term[i] * r[i] / k;
+      sum[i] = sum[i] + term[i];
+    }
+  for (int i = 0; i < together; ++i)
+    x[i] = x[i] > least ? sum[i] * std::bit_cast<double>(uint64_t(int64_t(n[i]) + 1023) << 52) : 0;
+}
+
+void portableExp(std::span<double> x) {
+  size_t at = 0;
+  for (; at + together <= x.size(); at += together)
+    exponentials(&x[at]);
+  double rest[together] = {};
+  std::copy(x.begin() + std::ptrdiff_t(at), x.end(), rest);
+  exponentials(rest);
+  std::copy(rest, rest + (x.size() - at), x.begin() + std::ptrdiff_t(at));
+}
+
+double portableExp(double x) {
+  portableExp({&x, 1});
+  return x;
 }
 
 // x is m times a power of 2, m near 1; of m the series of 2 artanh((m - 1) / (m + 1)).

@@ -3,10 +3,14 @@
 #ifndef QUERN_RUNTIME_SAMPLING_PORTABLEMATH_H
 #define QUERN_RUNTIME_SAMPLING_PORTABLEMATH_H
 
+#include <span>
+
 namespace quern::runtime {
 
 /// e^x for x <= 0 within 1e-15.
 double portableExp(double x);
+/// The same of each, in its place: a number's sums wait for each other, those of several do not.
+void portableExp(std::span<double> x);
 /// ln x for finite x > 0 within 1e-15 (absolute near 1).
 double portableLog(double x);
 

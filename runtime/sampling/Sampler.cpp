@@ -130,11 +130,14 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
     throw UserError("the sampling rules forbid every token here");
   if (greedy)
     return best;
+  for (double &score : scores)
+    score -= largest;
+  portableExp(scores);
   choices.list.clear();
   for (size_t i = 0; i < scores.size(); ++i)
-    if (double weight = std::isnan(scores[i]) ? 0 : std::floor(portableExp(scores[i] - largest) * heaviest); weight > 0)
+    if (double weight = std::floor(scores[i] * heaviest); weight > 0) // NaN has none
       choices.list.push_back({weight, int(i)});
-  choices.sort();
+  choices.sortWhole();
   choices.sum = 0;
   for (const Choices::Choice &choice : choices.list)
     choices.sum += choice.weight;
@@ -151,9 +154,12 @@ Chosen Sampler::nextScored(std::span<const int> history, std::span<const float> 
 /// log(sum(exp(logits))).
 static double logSum(std::span<const float> logits) {
   double largest = logits[size_t(likeliest(logits))], sum = 0;
-  for (float logit : logits)
-    if (!std::isnan(logit))
-      sum += portableExp(double(logit) - largest);
+  std::vector<double> apart(logits.begin(), logits.end());
+  for (double &logit : apart)
+    logit -= largest;
+  portableExp(apart);
+  for (double each : apart) // NaN has none
+    sum += each;
   return largest + portableLog(sum);
 }
 

@@ -2,10 +2,14 @@
 // its help, its range, `quern_set` of the C library and what generation_config.json says follow from the line.
 #include "runtime/sampling/SamplingRules.h"
 
+#include "runtime/sampling/Draw.h"
 #include "runtime/sampling/PortableMath.h"
+
+#include <boost/sort/spreadsort/integer_sort.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace quern::runtime {
 
@@ -13,6 +17,16 @@ void Choices::sort() {
   std::sort(list.begin(), list.end(), [](const Choice &a, const Choice &b) {
     return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
   });
+}
+
+void Choices::sortWhole() {
+  std::vector<uint64_t> keys;
+  keys.reserve(list.size());
+  for (const Choice &choice : list)
+    keys.push_back(uint64_t(heaviest - choice.weight) << 32 | uint32_t(choice.token));
+  boost::sort::spreadsort::integer_sort(keys.begin(), keys.end());
+  for (size_t i = 0; i < keys.size(); ++i)
+    list[i] = {heaviest - double(keys[i] >> 32), int(uint32_t(keys[i]))};
 }
 
 void Choices::keep(size_t count) {
