@@ -1,5 +1,7 @@
 // Sampling rules against their definitions and against transformers' (tests/data/decoding.json).
 #include "runtime/Error.h"
+#include "runtime/sampling/Draw.h"
+#include "runtime/sampling/PortableMath.h"
 #include "runtime/sampling/Sampler.h"
 #include "runtime/sampling/SamplingRules.h"
 #include "tests/runtime/TestData.h"
@@ -7,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <set>
 
 namespace quern::runtime {
@@ -59,6 +62,36 @@ TEST(Sampling, TheSameSeedGivesTheSameTokensForEver) {
   EXPECT_EQ(draw({{"temp", 1.3}, {"top-k", 20}, {"top-p", 0.9}, {"min-p", 0.05}}),
             (std::vector<int>{27, 8, 16, 1, 5, 43, 16, 47, 43, 12, 16, 31}));
   EXPECT_EQ(draw({{"top-p", 0.95}}), (std::vector<int>{27, 8, 16, 5, 40, 20, 43, 24, 43, 12, 16, 31}));
+}
+
+/// Many at a time are each what it is alone; what is no number, or far below, is 0.
+TEST(Sampling, ExponentialsSideBySide) {
+  std::vector<double> x = {NAN, -701, -700, -INFINITY, 0, -0.0};
+  for (int i = 0; x.size() < 37; ++i)
+    x.push_back(-0.37 * i * i);
+  std::vector<double> all = x;
+  portableExp(all);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(all[i], portableExp(x[i])) << x[i];
+    EXPECT_NEAR(all[i], x[i] > -700 ? std::exp(x[i]) : 0, 1e-15) << x[i];
+  }
+}
+
+TEST(Sampling, TheOrderOfWholeWeights) {
+  std::mt19937 random(3);
+  for (int range : {3, 1000, 1 << 30}) { // many are equal, or none
+    Choices choices;
+    for (int token = 0; token < 3000; ++token)
+      choices.list.push_back({double(1 + random() % unsigned(range)), token});
+    choices.list[1234].weight = heaviest;
+    Choices compared = choices;
+    choices.sortWhole();
+    compared.sort();
+    for (size_t i = 0; i < choices.list.size(); ++i) {
+      EXPECT_EQ(choices.list[i].token, compared.list[i].token) << i;
+      EXPECT_EQ(choices.list[i].weight, compared.list[i].weight) << i;
+    }
+  }
 }
 
 TEST(Sampling, RepeatedTokensBecomeLessLikely) {
