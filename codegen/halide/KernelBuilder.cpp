@@ -353,10 +353,10 @@ BuiltKernel KernelBuilder::build() {
   built.pipeline = Pipeline(funcs);
   if (together)
     storeTogether(built.pipeline, outputs[0].func);
+  if (routes || !tileSums.empty() || !turnedWords.empty()) // loops that are replaced then have no conditions
+    askFirst(built.pipeline);
   useTiles(built.pipeline, tileSums);
   turnWords(built.pipeline, turnedWords);
-  if (routes)
-    askFirst(built.pipeline);
   codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);

@@ -271,7 +271,8 @@ void Storing::run() {
       if (along && !choosesExperts(contract.getResult())) {
         if (rows == Storage::Int8 && roundsRows(read, ofExperts.codes))
           quantizeRows(read, *along, format == Storage::Int8G128 ? format : rows);
-        else if (rows == Storage::BF16 && roundsRows(read, /*ofExperts=*/false)) // these have no products of bf16
+        else if (rows == Storage::BF16 &&
+                 roundsRows(read, /*ofExperts=*/false)) // experts in codes have no products of bf16
           narrowRows(read);
         if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)
           for (Attribute iteration : param.getPaths())

@@ -69,7 +69,7 @@ struct CodedParameter {
 using CodedParameters = llvm::DenseMap<mlir::Attribute, CodedParameter>;
 
 /// Weights of products are stored as `formats` say; what reads them widens or dequantises them first. Returns which are in
-/// codes. `ofExperts`: rows that are routed to weights are rounded as others are.
+/// codes. `rounded`: which rows that are routed to weights are rounded as others are.
 CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats, RowsOfExperts rounded);
 /// The same of a gradient, whose loss `coded` is of: products that sum over the weights' other dimension read the same codes.
 void storeWeightsOfGradient(mlir::func::FuncOp gradient, const WeightFormats &formats, const CodedParameters &coded);

@@ -454,8 +454,8 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   passes::PassOptions options;
   options.machine = cpu.machine;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
-  const bool tiles = codegen::multipliesTiles(cpu);
-  options.rowsOfExperts = {.codes = tiles || codegen::byteProducts(cpu) != codegen::ByteProducts::None, .bf16 = tiles};
+  options.rowsOfExperts = {.codes = codegen::byteProducts(cpu) != codegen::ByteProducts::None,
+                           .bf16 = codegen::multipliesTiles(cpu)};
   if (cpu.device == "cuda") // which has the memory, and wants rows for all of its processors
     options.logitsBytes = int64_t(1) << 30;
   options.planning = [cpu, table](mlir::ModuleOp module) { return codegen::planKernels(module, {cpu, table}); };

@@ -4,8 +4,6 @@
 
 #include "support/CodedGroups.h"
 
-#include <algorithm>
-
 using namespace Halide;
 
 namespace quern::codegen {

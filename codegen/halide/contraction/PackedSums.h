@@ -36,10 +36,8 @@ public:
     int runs = 0;         ///< groups of these
   };
   using Columns = std::function<Expr(const Index &)>;
-  enum class Codes {
-    Stored,
-    Copied
-  }; ///< as they are in memory, or out of strips that all tiles of rows of a task share
+  /// As they are in memory, or out of strips that all tiles of rows of a task share.
+  enum class Codes { Stored, Copied };
 
   PackedSums(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan,
              std::optional<RoutedRows> routed = std::nullopt);
@@ -56,7 +54,6 @@ public:
                     int tilesAtOnce);
   /// Of numbers, or of integers.
   void scheduleStrips(const Halide::LoopLevel &level);
-  const Func &columnStrip() const { return strip; }
 
 protected:
   Index start(const Expr &row) const;

@@ -1,12 +1,10 @@
 // Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
 #include "codegen/halide/lowered/PlainLoops.h"
 
-#include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/Loops.h"
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <stdexcept>
 
 using namespace Halide;
@@ -83,7 +81,6 @@ private:
 void replaceLoops(Pipeline &pipeline, std::vector<MarkedLoops> marked) {
   if (marked.empty())
     return;
-  askFirst(pipeline); // loops that are replaced then have no conditions, and copies that nobody needs cost no loop
   pipeline.add_custom_lowering_pass(new Replace(std::move(marked)));
 }
 

@@ -43,7 +43,7 @@ Func GroupedTiles::stripOfCodes(const std::string &name, std::vector<Var> args,
                                 const std::function<Expr(const CodedColumns &, const Expr &run)> &value) {
   const Node &gather = b.graph.nodes[pickOf(w)];
   Index index = KernelBuilder::varsOf(besideExperts());
-  index[gather.names[0]] = clamp(leader(chunk), 0, experts - 1);
+  index[gather.names[0]] = expertOf(chunk);
   index[reduced[0].name] = 0; // columns say where they are by their run
   args.push_back(run);
   for (const Dim &dim : besideExperts())

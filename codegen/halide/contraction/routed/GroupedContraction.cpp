@@ -88,8 +88,8 @@ void GroupedContraction::writeBoth(Stage &target, int value) {
   target.func(KernelBuilder::pureArgs(result.dims)) = undef(storedType(result.storage));
   if (alone) {
     b.values[node] = [self = *this](const Index &position) {
-      Expr sum = self.sumAt(self.single.func, position, false);
-      return self.several ? self.sumAt(self.sums.func, position, true) + sum : sum;
+      Expr sum = self.sumAt(self.single.func, position, false, self.tile);
+      return self.several ? self.sumAt(self.sums.func, position, true, self.tile) + sum : sum;
     };
     writePairs(target, value, isFew);
   }

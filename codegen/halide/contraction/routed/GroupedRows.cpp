@@ -25,7 +25,9 @@ void GroupedRows::define(int positions, const Dim &among) {
 }
 
 void GroupedRows::write(Stage &target, int value) {
-  b.values[node] = [self = *this](const Index &position) { return self.sumAt(self.sums.func, position, true); };
+  b.values[node] = [self = *this](const Index &position) {
+    return self.sumAt(self.sums.func, position, true, self.tile);
+  };
   writePairs(target, value, asked);
 }
 

@@ -93,7 +93,7 @@ void GroupedTiles::stripOfWords() {
   const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
   Var depth = KernelBuilder::var(reduced[0].name);
   Index index = KernelBuilder::varsOf(besideExperts());
-  index[gather.names[0]] = clamp(leader(chunk), 0, experts - 1);
+  index[gather.names[0]] = expertOf(chunk);
   std::vector<Var> args = {lane, depth, piece};
   for (const Dim &dim : besideExperts())
     args.push_back(KernelBuilder::var(dim.name));
@@ -150,17 +150,10 @@ void GroupedTiles::define(int positions, const Dim &among) {
     accumulateWords(args);
 }
 
-Expr GroupedTiles::sumAt(const Index &position) const {
-  Expr at = position.at(column->name);
-  std::vector<Expr> call = {at % columnsAtOnce(), slots.x, slots.y};
-  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
-    call.push_back(position.at(dim->name));
-  call.push_back(at / columnsAtOnce());
-  return sums(call);
-}
-
 void GroupedTiles::write(Stage &target, int value) {
-  b.values[node] = [self = *this](const Index &position) { return self.sumAt(position); };
+  b.values[node] = [self = *this](const Index &position) {
+    return self.sumAt(self.sums, position, true, self.columnsAtOnce());
+  };
   writePairs(target, value, asked);
 }
 

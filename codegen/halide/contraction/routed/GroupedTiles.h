@@ -21,7 +21,6 @@ public:
 private:
   std::vector<Dim> besidePairs() const;
   std::vector<Dim> besideExperts() const;
-  Expr sumAt(const Index &position) const;
   /// Of bf16 and its pieces.
   Expr wordAt(const Index &index, const Expr &word, const Expr &piece, const Numbers &number) const;
   Func sortedCopy(const std::string &name, std::vector<Var> args, std::vector<Halide::VarOrRVar> loops, size_t along,

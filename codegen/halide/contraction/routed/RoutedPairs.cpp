@@ -98,22 +98,20 @@ PackedSums RoutedPairs::sumsOfBlock(const PlanPart &plan, bool several, const Ex
   auto setRow = [self = *this, slot](Index &index) {
     self.setPair(index, slot);
   }; // an empty slot computes what is not stored
-  auto expert = [leader = leader, experts = experts](const Expr &chunk) {
-    return clamp(leader(chunk), 0, experts - 1);
-  };
+  auto expert = [self = *this](const Expr &chunk) { return self.expertOf(chunk); };
   return {b, pattern, plan,
           RoutedRows{known(block), b.graph.nodes[pickOf(w)].names[0], block / rowBlock, expert, setRow, asked}};
 }
 
-Expr RoutedPairs::sumAt(const Func &sums, const Index &position, bool several) const {
+Expr RoutedPairs::sumAt(const Func &sums, const Index &position, bool several, int columns) const {
   Expr at = position.at(column->name);
-  std::vector<Expr> call = {at % tile};
+  std::vector<Expr> call = {at % columns};
   if (several)
     call.push_back(slots.x);
   call.push_back(slots.y);
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     call.push_back(position.at(dim->name));
-  call.push_back(at / tile);
+  call.push_back(at / columns);
   return sums(call);
 }
 

@@ -16,6 +16,7 @@ protected:
   void setPair(Index &index, const Expr &slot) const;
   /// One expert for each chunk of slots, `rowBlock` blocks of `rows`; and the loops over blocks that have a pair.
   void findLeaders(int positions);
+  Expr expertOf(const Expr &chunk) const { return clamp(leader(chunk), 0, experts - 1); }
   /// Every pair's result goes to its own location, in an update of its own. `asked`: whether it runs.
   void writePairs(Stage &target, int value, const Expr &asked);
 
@@ -31,8 +32,8 @@ protected:
   static inline const Var block{"block"}, within{"within"}; ///< of slots: which sums are of; within one
   /// The sums of a block of slots; `several`: of all of its rows, else of the first alone. `asked`: which blocks have them.
   PackedSums sumsOfBlock(const PlanPart &plan, bool several, const Expr &asked) const;
-  /// One of these, of a pair's slot.
-  Expr sumAt(const Func &sums, const Index &position, bool several) const;
+  /// One of these, of a pair's slot; a tile has so many columns.
+  Expr sumAt(const Func &sums, const Index &position, bool several, int columns) const;
 
   Expr experts;       ///< how many
   Expr slotCount;     ///< pairs, and what is empty between
