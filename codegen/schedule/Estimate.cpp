@@ -451,7 +451,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {int64_t(latency) * vector};
   if (name == "dot")
     return {int64_t(latency)};
-  if (name == "ahead" && family != "tile") // what a core reads while a line is on its way; of short runs of keys less
+  if (name == "ahead" && family == "contract") // what a core reads while a line is on its way, in four streams or fewer
+    return {core.vector < 16 ? 512 : 2048};
+  if (name == "ahead" && family != "tile") // in one; of short runs of keys less
     return {family == "attention" && known("ahead") == 2 ? 512 : 2048};
   if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};

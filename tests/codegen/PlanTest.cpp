@@ -29,7 +29,7 @@ TEST(Plan, SaysWhatIsComputed) {
   ScheduleTable schedules = ScheduleTable::standard();
   KernelPlan plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), schedules);
   EXPECT_EQ(plan.text(),
-            "halide: contract(ahead = 2048, alone = 1, amx = 0, columns = 16, depth = 48, few = 0, row_block = 12, "
+            "halide: contract(ahead = 512, alone = 1, amx = 0, columns = 16, depth = 48, few = 0, row_block = 12, "
             "rows = 6, side = 1, tiles = 4, together = 4, "
             "unroll = 4), "
             "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");

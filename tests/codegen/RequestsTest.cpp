@@ -38,6 +38,43 @@ class NoteLines : public Halide::Internal::IRMutator {
   }
 };
 
+/// Reads of a buffer that come after a request for a line of it, in one iteration of a loop.
+class ReadsBehindRequests : public Halide::Internal::IRVisitor {
+public:
+  ReadsBehindRequests(int &requests, int &reads) : requests(requests), reads(reads) {}
+
+private:
+  int &requests, &reads;
+  bool asked = false;
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::For *loop) override {
+    const bool before = std::exchange(asked, false);
+    IRVisitor::visit(loop);
+    asked = before;
+  }
+  void visit(const Halide::Internal::Call *call) override {
+    requests += call->name == "llvm.prefetch.p0";
+    asked |= call->name == "llvm.prefetch.p0";
+    IRVisitor::visit(call);
+  }
+  void visit(const Halide::Internal::Load *load) override {
+    reads += asked;
+    IRVisitor::visit(load);
+  }
+};
+
+/// Counts them in what a pipeline has become, which stays as it is.
+class CountBehindRequests : public Halide::Internal::IRMutator {
+public:
+  int requests = 0, reads = 0;
+  Halide::Internal::Stmt mutate(const Halide::Internal::Stmt &stmt) override {
+    ReadsBehindRequests count(requests, reads);
+    stmt.accept(&count);
+    return stmt;
+  }
+  using IRMutator::mutate;
+};
+
 struct Form {
   const char *name;
   std::vector<Dim> w;
@@ -167,6 +204,34 @@ TEST(FetchAhead, AsksForColumnsOfTiles) {
     EXPECT_GE(ofWeight.lines, ofWeight.all - skipped);
     EXPECT_GE(ofWeight.times, uint64_t(many / 6) * (ofWeight.all - tasks * skipped));
   }
+}
+
+/// LLVM moves no read across a request, so a request between reads makes it keep vectors on the stack.
+TEST(FetchAhead, AsksBehindWhatAnIterationReads) {
+  for (Storage storage : {Storage::Int8, Storage::Int4, Storage::Q4K})
+    for (const char *processor : {"x86-64-v3", "znver4"})
+      for (bool inCodes : {false, true}) {
+        SCOPED_TRACE(std::string(quern::support::storageName(storage)) + " for " + processor);
+        GraphMaker g;
+        const CpuTarget target = cpuTarget(processor);
+        const int x = g.argument(Storage::F32, {dim("M", 1), depth});
+        const int w = g.weight({columns, depth}, target.vector == 16 ? 64 : 16, storage);
+        auto real = [&](int codes) { return g.elementwise(Op::Dequantize, {codes}); };
+        g.yield(g.contract(inCodes ? real(g.quantize(x, "I")) : x, real(w), {"I"}));
+        const KernelGraph &graph = g.finish("row");
+        KernelPlan chosen = halideProducer().choose(graph, target, ScheduleTable::standard());
+        KernelFamilies families{{takeContractions, takeAttention}, scheduleStages};
+        KernelBuilder builder(graph, chosen, target, families);
+        CountBehindRequests count;
+        naming("kernel row", [&] {
+          BuiltKernel built = builder.build();
+          built.pipeline.add_custom_lowering_pass(&count, [] {});
+          built.pipeline.compile_to_module(built.arguments, "row", Halide::Target("host"));
+          return 0;
+        });
+        EXPECT_GT(count.requests, 3);
+        EXPECT_EQ(count.reads, 0);
+      }
 }
 
 /// Every line of keys and values, but for those of the first rows: rows of a head stand apart, so no processor sees a stream.
