@@ -32,6 +32,8 @@ public:
   virtual ~LogitsProcessor() = default;
   /// Whether `adjust` can change which token is the likeliest; a greedy choice skips the others.
   virtual bool reorders() const { return false; }
+  /// Whether `filter` takes choices away.
+  virtual bool filters() const { return false; }
   /// `history`: the tokens so far. `logits`: one number for each token of the vocabulary; NaN is never chosen.
   virtual void adjust(std::span<const int> history, std::span<double> logits);
   /// At least one choice must remain.

@@ -16,6 +16,9 @@ uint64_t rotate(uint64_t x, int bits) {
   return x << bits | x >> (64 - bits);
 }
 
+/// The weight of what is this much less likely, as a logarithm, is 0.
+constexpr double lightest = -22;
+
 /// The first of the largest numbers; -1 if there is no number at all.
 template <typename T> int likeliest(std::span<const T> logits) {
   int best = -1;
@@ -48,7 +51,7 @@ Sampler::Sampler(const SamplerOptions &options) {
   }
   greedy = options.temperature() == 0;
   Draw rules{.temperature = options.temperature()};
-  bool others = !options.bias.empty();
+  bool others = !options.bias.empty(), filters = false;
   if (!options.bias.empty())
     processors.push_back(makeBias(options.bias));
   for (const SamplingRule &rule : samplingRules()) {
@@ -58,6 +61,7 @@ Sampler::Sampler(const SamplerOptions &options) {
     std::unique_ptr<LogitsProcessor> made = rule.make(given->second, options.rules);
     if (greedy && !made->reorders())
       continue;
+    const bool filtering = made->filters();
     processors.push_back(std::move(made));
     std::string_view name = rule.name;
     if (name == "top-k")
@@ -67,10 +71,12 @@ Sampler::Sampler(const SamplerOptions &options) {
     else if (name == "min-p")
       rules.minP = given->second;
     else
-      others |= name != "temp";
+      others |= name != "temp", filters |= filtering;
   }
   if (!others)
     alone = rules;
+  if (!filters)
+    prefix = rules;
   uint64_t x = options.seed; // splitmix64 spreads the seed, as the generator's authors advise
   for (uint64_t &word : state) {
     uint64_t z = x += 0x9e3779b97f4a7c15ull;
@@ -99,15 +105,30 @@ std::optional<Draw> Sampler::draw() {
   return next;
 }
 
+/// Tells the rules.
+int Sampler::chosen(const Choices::Choice &choice, double sum) {
+  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
+    processor->chosen(choice.token, choice.weight / sum);
+  return choice.token;
+}
+
+int Sampler::pickOf(const Ranking &ranking, const Draw &rules) {
+  Ranking::Prefix kept = ranking.all();
+  if (rules.topK)
+    kept = ranking.first(kept, size_t(rules.topK));
+  if (rules.topP < 1)
+    kept = ranking.reaching(kept, rules.topP * kept.sum);
+  if (rules.minP > 0)
+    kept = ranking.from(kept, rules.minP * heaviest);
+  return chosen(ranking.at(kept, uniform() * kept.sum), kept.sum);
+}
+
 int Sampler::pick() {
   double point = uniform() * choices.sum;
   size_t at = 0;
   while (at + 1 < choices.list.size() && (point -= choices.list[at].weight) >= 0)
     ++at;
-  const Choices::Choice &choice = choices.list[at];
-  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
-    processor->chosen(choice.token, choice.weight / choices.sum);
-  return choice.token;
+  return chosen(choices.list[at], choices.sum);
 }
 
 void Sampler::adjust(std::span<const int> history, std::span<double> numbers) {
@@ -130,13 +151,22 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
     throw UserError("the sampling rules forbid every token here");
   if (greedy)
     return best;
-  for (double &score : scores)
-    score -= largest;
+  tokens.clear();
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (double below = scores[i] - largest; below > lightest) { // not NaN
+      scores[tokens.size()] = below;
+      tokens.push_back(int(i));
+    }
+  scores.resize(tokens.size());
   portableExp(scores);
+  for (double &score : scores)
+    score = std::floor(score * heaviest);
+  if (prefix)
+    return pickOf(Ranking(scores, tokens), *prefix);
   choices.list.clear();
   for (size_t i = 0; i < scores.size(); ++i)
-    if (double weight = std::floor(scores[i] * heaviest); weight > 0) // NaN has none
-      choices.list.push_back({weight, int(i)});
+    if (scores[i] > 0)
+      choices.list.push_back({scores[i], tokens[i]});
   choices.sortWhole();
   choices.sum = 0;
   for (const Choices::Choice &choice : choices.list)

@@ -4,6 +4,7 @@
 
 #include "runtime/sampling/Draw.h"
 #include "runtime/sampling/LogitsProcessor.h"
+#include "runtime/sampling/Ranking.h"
 
 #include <cstdint>
 #include <map>
@@ -52,12 +53,16 @@ public:
 
 private:
   bool greedy = false;
-  std::optional<Draw> alone; // the rules, if they look at the logits alone
+  std::optional<Draw> alone;  // the rules, if they look at the logits alone
+  std::optional<Draw> prefix; // those that keep some, if what they keep are always the heaviest
   std::vector<std::unique_ptr<LogitsProcessor>> processors;
   uint64_t state[4];
   std::vector<double> scores;
+  std::vector<int> tokens; ///< whose weights `scores` become
   Choices choices;
   double uniform();
+  int chosen(const Choices::Choice &choice, double sum);
+  int pickOf(const Ranking &ranking, const Draw &rules);
   int pick();
 };
 

@@ -180,6 +180,7 @@ private:
 class TopK : public LogitsProcessor {
 public:
   explicit TopK(double count) : count(size_t(count)) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override { choices.keep(count); }
 
 private:
@@ -190,6 +191,7 @@ private:
 class TopP : public LogitsProcessor {
 public:
   explicit TopP(double p) : p(p) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     double reached = 0;
     size_t kept = 0;
@@ -207,6 +209,7 @@ private:
 class MinP : public LogitsProcessor {
 public:
   explicit MinP(double p) : p(p) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     double least = p * choices.list[0].weight;
     while (choices.list.size() > 1 && choices.list.back().weight < least) {
@@ -232,6 +235,7 @@ double entropyOf(const Choices &choices) {
 class Typical : public LogitsProcessor {
 public:
   explicit Typical(double p) : p(p) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     double entropy = entropyOf(choices);
     Choices nearest; // of minus the distance from it as weight
@@ -262,6 +266,7 @@ private:
 class EpsilonCutoff : public LogitsProcessor {
 public:
   explicit EpsilonCutoff(double least) : least(least) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     size_t kept = 1;
     while (kept < choices.list.size() && choices.list[kept].weight >= least * choices.sum)
@@ -278,6 +283,7 @@ private:
 class EtaCutoff : public LogitsProcessor {
 public:
   explicit EtaCutoff(double most) : most(most) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     double square = most * portableExp(-2 * entropyOf(choices)); // of the second limit: a root would be libm's
     size_t kept = 1;
@@ -298,6 +304,7 @@ class Mirostat : public LogitsProcessor {
 public:
   Mirostat(double target, const RuleValues &given)
       : target(target), rate(numberOf(given, "mirostat-rate", 0.1)), limit(2 * target) {}
+  bool filters() const override { return true; }
   void filter(std::span<const int>, Choices &choices) override {
     size_t kept = 1;
     while (kept < choices.list.size() && bits(choices.list[kept].weight / choices.sum) <= limit)

@@ -94,6 +94,37 @@ TEST(Sampling, TheOrderOfWholeWeights) {
   }
 }
 
+/// The same tokens as of a whole order, which a rule asks for that here takes nothing away.
+TEST(Sampling, AChoiceSortsOnlyWhatItNeeds) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  const std::map<std::string, double> every[] = {{},
+                                                 {{"top-k", 1}},
+                                                 {{"top-k", 40}, {"repeat-penalty", 1.5}},
+                                                 {{"top-p", 0.9}, {"temp", 0.7}},
+                                                 {{"top-p", 1e-9}},
+                                                 {{"min-p", 0.02}, {"temp", 3}},
+                                                 {{"top-k", 700}, {"top-p", 0.6}, {"min-p", 0.001}, {"temp", 1.5}}};
+  for (float spread : {0.f, 1e-7f, 1.f, 6.f}) // all equal, nearly, and as models have them
+    for (int words : {1, 7, 2000}) {
+      std::vector<float> logits;
+      for (int i = 0; i < words; ++i)
+        logits.push_back(i % 11 == 5 ? NAN : i % 11 == 6 ? -INFINITY : std::floor(normal(random) * 64) / 64 * spread);
+      for (std::map<std::string, double> rules : every) {
+        rules.insert({"temp", 1.0});
+        Sampler some({rules, 9});
+        rules.insert({"epsilon-cutoff", 1e-300});
+        Sampler whole({rules, 9});
+        std::vector<int> history = {1, 2, 3};
+        for (int i = 0; i < 30; ++i) {
+          const int token = some.next(history, logits);
+          ASSERT_EQ(token, whole.next(history, logits)) << words << " words, spread " << spread;
+          history.push_back(token);
+        }
+      }
+    }
+}
+
 TEST(Sampling, RepeatedTokensBecomeLessLikely) {
   std::vector<float> logits = {1, 3, -1, 2.9f};
   Sampler sampler({{{"repeat-penalty", 2}}, 0});
