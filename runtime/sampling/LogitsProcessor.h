@@ -26,20 +26,27 @@ struct Choices {
   void keep(size_t count);
 };
 
-/// A rule. It may change the logits, or take choices away after the logits have become weights, or both.
+class ChoiceFilter;
+
+/// A rule. It may change the logits, or take choices away after the logits have become weights (`ChoiceFilter`), or both.
 class LogitsProcessor {
 public:
   virtual ~LogitsProcessor() = default;
   /// Whether `adjust` can change which token is the likeliest; a greedy choice skips the others.
   virtual bool reorders() const { return false; }
-  /// Whether `filter` takes choices away.
-  virtual bool filters() const { return false; }
   /// `history`: the tokens so far. `logits`: one number for each token of the vocabulary; NaN is never chosen.
   virtual void adjust(std::span<const int> history, std::span<double> logits);
-  /// At least one choice must remain.
-  virtual void filter(std::span<const int> history, Choices &choices);
+  /// Null: it takes none away.
+  virtual ChoiceFilter *filter() { return nullptr; }
   /// What was chosen, with its probability among the choices that all rules left.
   virtual void chosen(int token, double probability);
+};
+
+class ChoiceFilter : public LogitsProcessor {
+public:
+  ChoiceFilter *filter() final { return this; }
+  /// At least one choice must remain.
+  virtual void take(std::span<const int> history, Choices &choices) = 0;
 };
 
 } // namespace quern::runtime

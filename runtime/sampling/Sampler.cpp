@@ -16,8 +16,9 @@ uint64_t rotate(uint64_t x, int bits) {
   return x << bits | x >> (64 - bits);
 }
 
-/// The weight of what is this much less likely, as a logarithm, is 0.
+/// The weight of what is this much less likely, as a logarithm, is 0: e^22 is more than 3.5e9.
 constexpr double lightest = -22;
+static_assert(heaviest < 3.5e9);
 
 /// The first of the largest numbers; -1 if there is no number at all.
 template <typename T> int likeliest(std::span<const T> logits) {
@@ -61,7 +62,6 @@ Sampler::Sampler(const SamplerOptions &options) {
     std::unique_ptr<LogitsProcessor> made = rule.make(given->second, options.rules);
     if (greedy && !made->reorders())
       continue;
-    const bool filtering = made->filters();
     processors.push_back(std::move(made));
     std::string_view name = rule.name;
     if (name == "top-k")
@@ -70,8 +70,10 @@ Sampler::Sampler(const SamplerOptions &options) {
       rules.topP = given->second;
     else if (name == "min-p")
       rules.minP = given->second;
-    else
-      others |= name != "temp", filters |= filtering;
+    else {
+      others |= name != "temp";
+      filters |= processors.back()->filter() != nullptr;
+    }
   }
   if (!others)
     alone = rules;
@@ -172,7 +174,8 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
   for (const Choices::Choice &choice : choices.list)
     choices.sum += choice.weight;
   for (const std::unique_ptr<LogitsProcessor> &processor : processors)
-    processor->filter(history, choices);
+    if (ChoiceFilter *filter = processor->filter())
+      filter->take(history, choices);
   return pick();
 }
 

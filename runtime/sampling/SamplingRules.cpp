@@ -39,7 +39,6 @@ void Choices::keep(size_t count) {
 }
 
 void LogitsProcessor::adjust(std::span<const int>, std::span<double>) {}
-void LogitsProcessor::filter(std::span<const int>, Choices &) {}
 void LogitsProcessor::chosen(int, double) {}
 
 namespace {
@@ -177,22 +176,20 @@ private:
   double n;
 };
 
-class TopK : public LogitsProcessor {
+class TopK : public ChoiceFilter {
 public:
   explicit TopK(double count) : count(size_t(count)) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override { choices.keep(count); }
+  void take(std::span<const int>, Choices &choices) override { choices.keep(count); }
 
 private:
   size_t count;
 };
 
 /// The least set whose probability reaches p (Holtzman et al. 2019).
-class TopP : public LogitsProcessor {
+class TopP : public ChoiceFilter {
 public:
   explicit TopP(double p) : p(p) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     double reached = 0;
     size_t kept = 0;
     while (kept < choices.list.size() && (kept == 0 || reached < p * choices.sum))
@@ -206,11 +203,10 @@ private:
 };
 
 /// Those of at least p times the likeliest's probability.
-class MinP : public LogitsProcessor {
+class MinP : public ChoiceFilter {
 public:
   explicit MinP(double p) : p(p) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     double least = p * choices.list[0].weight;
     while (choices.list.size() > 1 && choices.list.back().weight < least) {
       choices.sum -= choices.list.back().weight;
@@ -232,11 +228,10 @@ double entropyOf(const Choices &choices) {
 
 /// Tokens whose surprise is nearest to what the distribution lets expect, until their probability reaches p (Meister et
 /// al. 2022).
-class Typical : public LogitsProcessor {
+class Typical : public ChoiceFilter {
 public:
   explicit Typical(double p) : p(p) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     double entropy = entropyOf(choices);
     Choices nearest; // of minus the distance from it as weight
     for (size_t i = 0; i < choices.list.size(); ++i)
@@ -263,11 +258,10 @@ private:
 };
 
 /// Those of at least this probability (Hewitt et al. 2022).
-class EpsilonCutoff : public LogitsProcessor {
+class EpsilonCutoff : public ChoiceFilter {
 public:
   explicit EpsilonCutoff(double least) : least(least) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     size_t kept = 1;
     while (kept < choices.list.size() && choices.list[kept].weight >= least * choices.sum)
       ++kept;
@@ -280,11 +274,10 @@ private:
 
 /// The same with a limit that falls where the distribution is flat: the smaller of `most` and its root times e^-entropy
 /// (Hewitt et al. 2022).
-class EtaCutoff : public LogitsProcessor {
+class EtaCutoff : public ChoiceFilter {
 public:
   explicit EtaCutoff(double most) : most(most) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     double square = most * portableExp(-2 * entropyOf(choices)); // of the second limit: a root would be libm's
     size_t kept = 1;
     for (; kept < choices.list.size(); ++kept)
@@ -300,12 +293,11 @@ private:
 
 /// Keeps the mean surprise of a text, in bits a token, near a target (Basu et al. 2021, version 2): tokens above a
 /// limit are left out, and the limit follows what was chosen.
-class Mirostat : public LogitsProcessor {
+class Mirostat : public ChoiceFilter {
 public:
   Mirostat(double target, const RuleValues &given)
       : target(target), rate(numberOf(given, "mirostat-rate", 0.1)), limit(2 * target) {}
-  bool filters() const override { return true; }
-  void filter(std::span<const int>, Choices &choices) override {
+  void take(std::span<const int>, Choices &choices) override {
     size_t kept = 1;
     while (kept < choices.list.size() && bits(choices.list[kept].weight / choices.sum) <= limit)
       ++kept;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 using namespace quern::codegen;
 
@@ -38,41 +39,30 @@ class NoteLines : public Halide::Internal::IRMutator {
   }
 };
 
-/// Reads of a buffer that come after a request for a line of it, in one iteration of a loop.
-class ReadsBehindRequests : public Halide::Internal::IRVisitor {
-public:
-  ReadsBehindRequests(int &requests, int &reads) : requests(requests), reads(reads) {}
-
-private:
-  int &requests, &reads;
-  bool asked = false;
-  using IRVisitor::visit;
-  void visit(const Halide::Internal::For *loop) override {
-    const bool before = std::exchange(asked, false);
-    IRVisitor::visit(loop);
-    asked = before;
-  }
-  void visit(const Halide::Internal::Call *call) override {
-    requests += call->name == "llvm.prefetch.p0";
-    asked |= call->name == "llvm.prefetch.p0";
-    IRVisitor::visit(call);
-  }
-  void visit(const Halide::Internal::Load *load) override {
-    reads += asked;
-    IRVisitor::visit(load);
-  }
-};
-
-/// Counts them in what a pipeline has become, which stays as it is.
+/// Counts requests, and reads that come after one in an iteration of a loop. What the pipeline has become stays as it is.
 class CountBehindRequests : public Halide::Internal::IRMutator {
 public:
   int requests = 0, reads = 0;
-  Halide::Internal::Stmt mutate(const Halide::Internal::Stmt &stmt) override {
-    ReadsBehindRequests count(requests, reads);
-    stmt.accept(&count);
-    return stmt;
+
+private:
+  bool asked = false;
+  using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::For *loop) override {
+    const bool before = std::exchange(asked, false);
+    Halide::Internal::Stmt same = IRMutator::visit(loop);
+    asked = before;
+    return same;
   }
-  using IRMutator::mutate;
+  Expr visit(const Halide::Internal::Call *call) override {
+    const bool isRequest = call->name == "llvm.prefetch.p0";
+    requests += isRequest;
+    asked |= isRequest;
+    return IRMutator::visit(call);
+  }
+  Expr visit(const Halide::Internal::Load *load) override {
+    reads += asked;
+    return IRMutator::visit(load);
+  }
 };
 
 struct Form {
@@ -93,9 +83,9 @@ const Form forms[] = {
     {"pairs", {depth, columns}, Storage::BF16, 1},
 };
 
-/// Runs the kernel for `target` as Halide compiles it for this machine. Buffers: those of the arguments, then of the result.
-void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::string &plan,
-               std::vector<Halide::Buffer<>> buffers) {
+/// Builds the kernel, and does something with it and its pipeline.
+template <typename Then>
+void build(const KernelGraph &graph, const CpuTarget &target, const std::string &plan, Then then) {
   ScheduleTable table = ScheduleTable::standard();
   table.add(plan, "test");
   KernelPlan chosen = halideProducer().choose(graph, target, table);
@@ -103,6 +93,15 @@ void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::str
   KernelBuilder builder(graph, chosen, target, families);
   naming("kernel " + graph.name, [&] {
     BuiltKernel built = builder.build();
+    then(builder, built);
+    return 0;
+  });
+}
+
+/// Runs the kernel for `target` as Halide compiles it for this machine. Buffers: those of the arguments, then of the result.
+void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::string &plan,
+               std::vector<Halide::Buffer<>> buffers) {
+  build(graph, target, plan, [&](KernelBuilder &builder, BuiltKernel &built) {
     Halide::Buffer<> result = buffers.back();
     buffers.pop_back();
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -113,7 +112,6 @@ void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::str
     built.pipeline.set_jit_externs({{"quern_note_line", Halide::JITExtern(noteLine)}});
     asked.clear();
     built.pipeline.realize({result}, Halide::Target("host"));
-    return 0;
   });
 }
 
@@ -218,16 +216,10 @@ TEST(FetchAhead, AsksBehindWhatAnIterationReads) {
         const int w = g.weight({columns, depth}, target.vector == 16 ? 64 : 16, storage);
         auto real = [&](int codes) { return g.elementwise(Op::Dequantize, {codes}); };
         g.yield(g.contract(inCodes ? real(g.quantize(x, "I")) : x, real(w), {"I"}));
-        const KernelGraph &graph = g.finish("row");
-        KernelPlan chosen = halideProducer().choose(graph, target, ScheduleTable::standard());
-        KernelFamilies families{{takeContractions, takeAttention}, scheduleStages};
-        KernelBuilder builder(graph, chosen, target, families);
         CountBehindRequests count;
-        naming("kernel row", [&] {
-          BuiltKernel built = builder.build();
+        build(g.finish("row"), target, "", [&](KernelBuilder &, BuiltKernel &built) {
           built.pipeline.add_custom_lowering_pass(&count, [] {});
           built.pipeline.compile_to_module(built.arguments, "row", Halide::Target("host"));
-          return 0;
         });
         EXPECT_GT(count.requests, 3);
         EXPECT_EQ(count.reads, 0);
