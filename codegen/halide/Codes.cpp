@@ -63,12 +63,15 @@ static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr 
   return columns.buffer(args);
 }
 
-/// A column's bytes of a step as a word of signed codes.
-static Expr signedWordAt(const CodedColumns &columns, const CodePlace &place) {
+/// A column's bytes of a step.
+static Expr wordOfStep(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = rowOfStep(columns, place.group, place.step);
-  return wholeWord(columns.buffer(args), columns.args[0]) ^
-         constant(bitsOfCode(columns.storage) == 8 ? 0x80808080 : 0x88888888);
+  return wholeWord(columns.buffer(args), columns.args[0]);
+}
+
+static Expr signedWordAt(const CodedColumns &columns, const CodePlace &place) {
+  return wordOfStep(columns, place) ^ constant(bitsOfCode(columns.storage) == 8 ? 0x80808080 : 0x88888888);
 }
 
 static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
@@ -261,6 +264,31 @@ Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
   Expr scale = scaleAt(columns, place);
   const int by = raisedBy(columns);
   return by ? scale * std::ldexp(1.0f, -by) : scale;
+}
+
+bool canStandInWords(const CodedColumns &columns) {
+  const SuperBlocks *form = superBlocksOf(columns.storage);
+  return columns.areNeighbours && columns.target.device.empty() && !floatCodesOf(columns.storage) &&
+         (!form || (!form->highBits() && !form->hasSign));
+}
+
+/// Where a sign would be, a code has to come down.
+static Expr isUppermost(Storage storage, const CodePlace &place) {
+  return lowestBitOf(place) == constant(32 - bitsOfCode(storage));
+}
+
+Expr standingCodeAt(const CodedColumns &columns, const CodePlace &place) {
+  const SuperBlocks *form = superBlocksOf(columns.storage);
+  const uint32_t bits = static_cast<uint32_t>(bitsOfCode(columns.storage));
+  Expr word = form ? wordAt(columns, wordsOf(*form, place.group) + place.step) : wordOfStep(columns, place);
+  Expr code = select(isUppermost(columns.storage, place), word >> constant(32 - bits),
+                     word & (constant((1u << bits) - 1) << lowestBitOf(place)));
+  return cast<float>(reinterpret<int32_t>(code));
+}
+
+Expr factorOfStanding(Storage storage, const CodePlace &place) {
+  return select(isUppermost(storage, place), 1.0f,
+                reinterpret<float>((constant(127) - lowestBitOf(place)) << constant(23)));
 }
 
 Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {

@@ -130,6 +130,7 @@ public:
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
+  int sourceOf(int node) const; ///< by the first operands: the argument that a view shows
   /// In the update of `func`, so many bytes ahead (0: not at all): of the argument that a node is read from, if it is one's; of a
   /// copy.
   void fetchAhead(const Func &func, int node, int bytes);
@@ -175,7 +176,6 @@ public:
 
 private:
   // Arguments and results (KernelBuilder.cpp)
-  int sourceOf(int node) const;
   void declareArguments();
   void define(int node);
   void output(size_t result);

@@ -115,13 +115,13 @@ Expr expm1(Expr x) {
 }
 
 Expr expOfDifference(Expr x) {
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion
-  // is needed. Shifted into the exponent of e^r it multiplies by 2^n.
-  Expr inside = math::max(x, Expr(-87.0f)), magic = 12582912.0f;
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion is
+  // needed. With 127 more these bits are 2^n as a float has it, and 0 where n is -127: at -88, to which what is smaller is
+  // raised. A NaN is not smaller, and goes through the products.
+  Expr inside = math::max(Expr(-88.0f), x), magic = 12582912.0f + 127.0f;
   Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
   Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
-  Expr bits = reinterpret<int32_t>(exponentialNear0(r)) + (reinterpret<int32_t>(shifted) << 23);
-  return nanThrough(x, choose(less(x, -87.0f), 0.0f, reinterpret<float>(bits)));
+  return mul(exponentialNear0(r), reinterpret<float>(reinterpret<int32_t>(shifted) << 23));
 }
 
 Expr log(Expr x) {

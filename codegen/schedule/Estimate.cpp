@@ -172,7 +172,7 @@ double Estimate::decoding() const {
     return 0;
   if (formats.bits == 16)
     return 3;
-  return formats.levels > 1 ? 2 * formats.bits - 4 : formats.bits == 8 ? 4 : 8;
+  return formats.levels > 1 ? 2 * formats.bits - 4 : 4;
 }
 
 /// Of a vector of a strip in f32: decoded, scaled, stored.
@@ -216,7 +216,10 @@ double Estimate::fewRows(const PlanPart &part) const {
   // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
   const bool integers = multipliesIntegers();
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
-  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
+  // Codes without high bits and without a sign are a mask and a conversion, as they stand in their words.
+  const bool stand = formats.bits == 4 || (formats.bits == 8 && formats.levels <= 1);
+  const double ofCode = stand ? 2 : decoding();
+  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + ofCode;
   double aheadAlone =
       window * bytes / (each + 1 / (side * vectors)) + fetchedAhead * std::min(side, besideEachOther / part["columns"]);
   double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);
@@ -454,7 +457,7 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "ahead" && family == "contract") // what a core reads while a line is on its way, in four streams or fewer
     return {core.vector < 16 ? 512 : 2048};
   if (name == "ahead" && family != "tile") // in one; of short runs of keys less
-    return {family == "attention" && known("ahead") == 2 ? 512 : 2048};
+    return {family != "attention" || known("ahead") != 2 ? 2048 : core.vector < 16 ? 1024 : 512};
   if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
   if (name == "few" && family == "grouped") // measured: of integers that pairs of bytes sum a copy gains least

@@ -151,8 +151,8 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
   weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
-  int together = std::min(unroll, step); // keys of a group, without a rest
-  while (step % together)
+  int together = step; // keys of a group, without a rest: whole if it is short, as sums leave registers between loops
+  while (together > 8 || step % together)
     --together;
   sums.update()
       .reorder(row, column, inGroup, overGroups)

@@ -187,6 +187,12 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   if (narrow > 1) {
     singleSums.vectorize(column, narrow, TailStrategy::GuardWithIf);
     singleSums.update().vectorize(column, narrow, TailStrategy::GuardWithIf);
+    // An iteration reads a line of memory, which it then asks for once.
+    const int bits = support::formOf(b.graph.nodes[b.sourceOf(p.v)].storage).bits;
+    int vectors = std::max(1, lineBytes * 8 / (narrow * bits));
+    while (vectors > 1 && *p.column.fixed() % (vectors * narrow))
+      --vectors;
+    singleSums.update().unroll(column, vectors);
   }
 }
 

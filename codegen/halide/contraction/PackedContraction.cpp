@@ -175,11 +175,11 @@ void PackedContraction::define() {
   Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
   if (!Internal::is_const_zero(isAlone))
     singles = integers ? integerSums("single", at, Codes::Stored)
-              : bits   ? codedSums("single", at)
+              : bits   ? codedSums("single", at, true)
                        : sumsOf("single", at, storedColumns());
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_zero(isFew))
-    fews = bits ? codedSums("few", last) : sumsOf("few", last, storedColumns());
+    fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns());
   const bool copies = storage != Storage::F32 && !isPicked();
   if (!Internal::is_const_one(isAlone) && !Internal::is_const_one(isFew))
     tiles = amx && bits                ? tiledCodes()

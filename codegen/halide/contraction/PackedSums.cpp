@@ -2,6 +2,7 @@
 // (PackedIntegers.cpp: of rows in codes, too), and what their loops look like within a tile.
 #include "codegen/halide/contraction/PackedSums.h"
 
+#include "codegen/halide/Math.h"
 #include "support/CodedGroups.h"
 
 using namespace Halide;
@@ -82,10 +83,9 @@ PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, con
   return sums;
 }
 
-/// The sum of a row's numbers in a group, which the columns' minimums multiply: by halves, as a chain of additions would
-/// take as long as the group's products.
+/// The sum of a row's numbers in a group: by halves, as a chain of additions would take as long as the group's products.
 Expr PackedSums::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) {
-  Var group("group");
+  Var group("group"), number("number");
   std::vector<Var> args;
   if (row)
     args.push_back(KernelBuilder::var(row->name));
@@ -95,24 +95,26 @@ Expr PackedSums::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) {
   std::vector<Expr> call(args.begin(), args.end());
   args.push_back(group);
   call.push_back(ofGroup);
-  std::vector<Expr> parts;
-  for (int i = 0; i < support::groupOf(storage); ++i) {
-    CodePlace place = codePlace(storage, i);
+  if (!sums.ofRow.defined()) {
+    const int length = support::groupOf(storage);
+    CodePlace place = codePlace(storage, number);
     place.group = group;
     Index index = start(at);
     setDepth(index, place);
-    parts.push_back(withinDepth(b.real(x, index), place));
+    Func numbers = b.newFunc("numbers", node);
+    std::vector<Var> ofNumbers = args;
+    ofNumbers.insert(ofNumbers.begin(), number);
+    numbers(ofNumbers) = withinDepth(b.real(x, index), place);
+    numbers.bound(number, 0, length).vectorize(number, std::min(length, vectorOfTile())).unroll(number);
+    sums.halvesOfRow = {numbers};
+    sums.ofRow = b.newFunc("row_sum", node);
+    sums.ofRow(args) = b.foldLanes(numbers, length, std::plus<Expr>(), sums.halvesOfRow);
   }
-  for (size_t half = parts.size() / 2; half > 0; half /= 2)
-    for (size_t i = 0; i < half; ++i)
-      parts[i] = parts[i] + parts[i + half];
-  sums.ofRow = b.newFunc("row_sum", node);
-  sums.ofRow(args) = parts[0];
   return sums.ofRow(call);
 }
 
 /// For rows that are multiplied by themselves with columns in codes.
-PackedSums::Sums PackedSums::codedSums(const std::string &name, const Expr &at) {
+PackedSums::Sums PackedSums::codedSums(const std::string &name, const Expr &at, bool ofOneRow) {
   Sums sums{b.newFunc(name, node), {}, b.newFunc("group", node), {}};
   std::vector<Var> args = tileArgs(), ofGroup = args;
   Var group("group");
@@ -123,15 +125,20 @@ PackedSums::Sums PackedSums::codedSums(const std::string &name, const Expr &at) 
   CodePlace place{k[0], k[1], group};
   Index index = start(at);
   setDepth(index, place);
+  const CodedColumns columns = columnsAt(lane, Var("tile"), index);
+  // With several rows a code's shift counts less than a product more for each of them.
+  const bool stands = ofOneRow && canStandInWords(columns);
   sums.overGroup = {k[0], k[1]};
-  sums.ofGroup(ofGroup) = 0.0f;
-  sums.ofGroup(ofGroup) += b.real(x, index) * raisedCodeAt(columnsAt(lane, Var("tile"), index), place);
+  const int added = stands ? addedToCodes(storage) : 0;
+  sums.ofGroup(ofGroup) = added ? rowSum(sums, at, group) * -float(added) : Expr(0.0f);
+  sums.ofGroup(ofGroup) +=
+      stands ? math::mul(b.real(x, index), factorOfStanding(storage, place)) * standingCodeAt(columns, place)
+             : b.real(x, index) * raisedCodeAt(columns, place);
   sums.over = {g[0], g[1]};
   std::vector<Expr> call(args.begin(), args.end());
   place.group = g[1] * inBlock + g[0];
   call.push_back(place.group);
-  CodedColumns columns = columnsAt(lane, Var("tile"), index);
-  Expr product = sums.ofGroup(call) * loweredScaleAt(columns, place);
+  Expr product = sums.ofGroup(call) * (stands ? scaleAt(columns, place) : loweredScaleAt(columns, place));
   if (support::superBlocksOf(storage))
     product -= minimumAt(columns, place) * rowSum(sums, at, place.group);
   sums.func(args) = 0.0f;
@@ -227,8 +234,11 @@ void PackedSums::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
     writeOut(KernelBuilder::var(row->name));
   if (!sums.ofRow.defined())
     return;
-  writeOut(sums.overGroup[1]); // where a code's high bits are is then known
+  if (support::superBlocksOf(storage))
+    writeOut(sums.overGroup[1]); // where a code's high bits are is then known
   sums.ofRow.compute_at(sums.func, sums.over[0]);
+  for (Func &half : sums.halvesOfRow)
+    half.compute_at(sums.func, sums.over[0]);
 }
 
 } // namespace quern::codegen

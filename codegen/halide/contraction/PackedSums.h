@@ -31,9 +31,10 @@ public:
     Func scaled{},
         lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
     std::vector<RVar> overBlock{};
-    Func ofRow{};         ///< of columns with minimums: a row's sum over a group; else undefined
-    bool byTiles = false; ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
-    int runs = 0;         ///< groups of these
+    Func ofRow{}; ///< a row's sum over a group, where columns have minimums or codes without a sign; else undefined
+    std::vector<Func> halvesOfRow{}; ///< what it is made of
+    bool byTiles = false;            ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
+    int runs = 0;                    ///< groups of these
   };
   using Columns = std::function<Expr(const Index &)>;
   /// As they are in memory, or out of strips that all tiles of rows of a task share.
@@ -47,7 +48,7 @@ public:
   Columns copiedColumns();
   /// Of numbers; of rows in numbers and columns in codes; of both in codes. `at`: the row, if there is one and it is not routed.
   Sums sumsOf(const std::string &name, const Expr &at, const Columns &columns);
-  Sums codedSums(const std::string &name, const Expr &at);
+  Sums codedSums(const std::string &name, const Expr &at, bool ofOneRow);
   Sums integerSums(const std::string &name, const Expr &at, Codes codes);
 
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,

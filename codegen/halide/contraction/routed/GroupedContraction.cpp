@@ -48,9 +48,9 @@ void GroupedContraction::accumulate() {
     columns = packed ? copying.storedColumns() : copying.copiedColumns();
   }
   if (several)
-    sums = bits ? several->codedSums("sums", Expr()) : several->sumsOf("sums", Expr(), columns);
+    sums = bits ? several->codedSums("sums", Expr(), false) : several->sumsOf("sums", Expr(), columns);
   single = b.multipliesIntegers(*this) ? alone->integerSums("single", Expr(), PackedSums::Codes::Stored)
-           : bits                      ? alone->codedSums("single", Expr())
+           : bits                      ? alone->codedSums("single", Expr(), true)
                                        : alone->sumsOf("single", Expr(), columns);
 }
 
