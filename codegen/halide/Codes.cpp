@@ -172,20 +172,28 @@ static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
 }
 
-/// First the four codes of a step that have a byte each, uppermost in it, then one of these uppermost in the word, below a sign's
-/// place where it has none.
-static Expr raisedCodeOfBlock(const CodedColumns &columns, const CodePlace &place) {
+/// A word with the same in each of its bytes.
+static Expr inBytes(uint32_t byte) {
+  return constant(byte * 0x01010101u);
+}
+
+/// The four codes of a step that have a byte each, uppermost in it.
+static Expr bytesOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   const uint32_t inByte = static_cast<uint32_t>(8 - form.highBits()), free = static_cast<uint32_t>(8 - form.bits);
-  auto inBytes = [](uint32_t mask) { return constant(mask * 0x01010101u); };
   HighBits bits = highBitsOf(form, place, constant(inByte));
   Expr low = wordAt(columns, wordsOf(form, place.group) + place.step) >>
              cast<uint32_t>(place.code / inStep) * constant(4) << constant(free);
   Expr high = wordAt(columns, bits.word) << bits.up;
-  Expr bytes = (low & inBytes(15u << free)) | (high & inBytes(0xffu << inByte & 0xff));
-  Expr raised = bytes << (constant(24) - cast<uint32_t>(place.code % inStep * 8));
-  return cast<float>(reinterpret<int32_t>(form.hasSign ? raised & constant(0xff000000)
-                                                       : raised >> constant(1) & constant(0x7f800000)));
+  return (low & inBytes(15u << free)) | (high & inBytes(0xffu << inByte & 0xff));
+}
+
+/// One of these uppermost in the word, below a sign's place where it has none.
+static Expr raisedCodeOfBlock(const CodedColumns &columns, const CodePlace &place) {
+  Expr raised = bytesOfBlock(columns, place) << (constant(24) - cast<uint32_t>(place.code % inStep * 8));
+  return cast<float>(reinterpret<int32_t>(superBlocksOf(columns.storage)->hasSign
+                                              ? raised & constant(0xff000000)
+                                              : raised >> constant(1) & constant(0x7f800000)));
 }
 
 /// The same as a byte without a sign: half of the codes more where they have one.
@@ -266,29 +274,40 @@ Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
   return by ? scale * std::ldexp(1.0f, -by) : scale;
 }
 
+/// Not of super-blocks with a sign: that is an instruction more for each step, and a row's sum for their short groups.
 bool canStandInWords(const CodedColumns &columns) {
   const SuperBlocks *form = superBlocksOf(columns.storage);
   return columns.areNeighbours && columns.target.device.empty() && !floatCodesOf(columns.storage) &&
-         (!form || (!form->highBits() && !form->hasSign));
+         !(form && form->hasSign);
 }
 
-/// Where a sign would be, a code has to come down.
-static Expr isUppermost(Storage storage, const CodePlace &place) {
-  return lowestBitOf(place) == constant(32 - bitsOfCode(storage));
+/// Where a code begins in its word, and whether a sign's place is its: then it has to come down.
+struct StandingCode {
+  Expr lowest, isUppermost;
+  uint32_t bits;
+};
+static StandingCode standing(Storage storage, const CodePlace &place) {
+  const SuperBlocks *form = superBlocksOf(storage);
+  if (form && form->highBits())
+    return {cast<uint32_t>(place.code % inStep * 8 + (8 - form->bits)), place.code % inStep == inStep - 1,
+            static_cast<uint32_t>(form->bits)};
+  const uint32_t bits = static_cast<uint32_t>(bitsOfCode(storage));
+  return {lowestBitOf(place), lowestBitOf(place) == constant(32 - bits), bits};
 }
 
 Expr standingCodeAt(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks *form = superBlocksOf(columns.storage);
-  const uint32_t bits = static_cast<uint32_t>(bitsOfCode(columns.storage));
-  Expr word = form ? wordAt(columns, wordsOf(*form, place.group) + place.step) : wordOfStep(columns, place);
-  Expr code = select(isUppermost(columns.storage, place), word >> constant(32 - bits),
-                     word & (constant((1u << bits) - 1) << lowestBitOf(place)));
-  return cast<float>(reinterpret<int32_t>(code));
+  const StandingCode code = standing(columns.storage, place);
+  Expr word = !form              ? wordOfStep(columns, place)
+              : form->highBits() ? bytesOfBlock(columns, place)
+                                 : wordAt(columns, wordsOf(*form, place.group) + place.step);
+  return cast<float>(reinterpret<int32_t>(select(code.isUppermost, word >> constant(32 - code.bits),
+                                                 word & (constant((1u << code.bits) - 1) << code.lowest))));
 }
 
 Expr factorOfStanding(Storage storage, const CodePlace &place) {
-  return select(isUppermost(storage, place), 1.0f,
-                reinterpret<float>((constant(127) - lowestBitOf(place)) << constant(23)));
+  const StandingCode code = standing(storage, place);
+  return select(code.isUppermost, 1.0f, reinterpret<float>((constant(127) - code.lowest) << constant(23)));
 }
 
 Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {

@@ -147,3 +147,14 @@ TEST(Instructions, CodesComeOutOfWords) {
       EXPECT_EQ(countOf(made, shuffle), 0) << shuffle << " for " << target;
   }
 }
+
+/// One row multiplies them as they stand there: a mask and a conversion each, and only the uppermost comes down.
+TEST(Instructions, CodesStandInTheirWords) {
+  for (auto [storage, codes] : {std::pair(Storage::Int8, 4), std::pair(Storage::Int4, 8)})
+    for (const char *target : {"x86-64-v3", "x86-64-v4"}) {
+      GraphMaker g;
+      const std::string made = assemblyOf(rowByWeight(g, storage), cpuTarget(target));
+      EXPECT_EQ(countOf(made, "vpslld"), 0) << target;
+      EXPECT_EQ(countOf(made, "vcvtdq2ps"), codes * countOf(made, "vpsrld")) << target;
+    }
+}
