@@ -217,3 +217,30 @@ TEST(Attention, EveryTarget) {
     checkKernel(g.finish("target"), lengths, 1e-5, cpuTarget(name));
   }
 }
+
+/// One query, and many: a key that is no number reaches the queries that see it.
+TEST(Attention, ANaNReachesWhatSeesItAlone) {
+  Attention g(1, 1, 16, 16);
+  g.finishWith(g.masked());
+  const KernelGraph &graph = g.finish("nan");
+  for (const char *target : {"native", "x86-64-v2"})
+    for (auto [queries, past, at] : {std::tuple(1, 76, 30), std::tuple(50, 3, 40)}) {
+      Lengths lengths = {{"B", 1}, {"T", queries}, {"past", past}};
+      std::vector<DenseTensor> inputs;
+      for (int i = 0; i < graph.argumentCount(); ++i)
+        inputs.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
+      KernelRunner runner(graph, cpuTarget(target));
+      runner.bind(lengths, inputs);
+      ASSERT_EQ(runner.run(), 0);
+      const DenseTensor before = runner.result(0);
+      inputs[1].data[at * 16 + 2] = NAN;
+      runner.bind(lengths, inputs);
+      ASSERT_EQ(runner.run(), 0);
+      const DenseTensor after = runner.result(0);
+      for (int i = 0; i < queries * 16; ++i)
+        if (past + i / 16 < at)
+          ASSERT_EQ(before.data[i], after.data[i]) << target << ' ' << i;
+        else
+          ASSERT_TRUE(std::isnan(after.data[i])) << target << ' ' << i;
+    }
+}
