@@ -110,7 +110,7 @@ UNITS = {
     "runtime/tokenizer/files": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model"],
     "runtime/weights": ["runtime", "runtime/abi", "runtime/files", "runtime/formats", "runtime/gguf", "runtime/machine"],
     "runtime/template": ["runtime", "runtime/tokenizer/text"],
-    "runtime/sampling": ["runtime", "runtime/sampling:Draw"],
+    "runtime/sampling": ["runtime", "runtime/machine", "runtime/sampling:Draw"],
     "runtime/engine": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling",
                        "runtime/tokenizer"],
     "runtime/cli": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling", "runtime/tokenizer", "runtime/tokenizer/files",

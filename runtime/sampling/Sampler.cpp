@@ -2,6 +2,7 @@
 #include "runtime/sampling/Sampler.h"
 
 #include "runtime/Error.h"
+#include "runtime/machine/ThreadPool.h"
 #include "runtime/sampling/PortableMath.h"
 #include "runtime/sampling/SamplingRules.h"
 
@@ -27,6 +28,15 @@ template <typename T> int likeliest(std::span<const T> logits) {
     if (!std::isnan(logits[i]) && (best < 0 || logits[i] > logits[size_t(best)]))
       best = int(i);
   return best;
+}
+
+/// Of each, in its place: on all threads, of which none has a kernel to run while a token is chosen.
+void exponentials(std::span<double> x) {
+  constexpr size_t piece = 1024; // tens of microseconds
+  ThreadPool::instance().forEach(int((x.size() + piece - 1) / piece), [&](int i) {
+    const size_t begin = size_t(i) * piece;
+    portableExp(x.subspan(begin, std::min(piece, x.size() - begin)));
+  });
 }
 
 } // namespace
@@ -160,9 +170,9 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
       tokens.push_back(int(i));
     }
   scores.resize(tokens.size());
-  portableExp(scores);
+  exponentials(scores);
   for (double &score : scores)
-    score = std::floor(score * heaviest);
+    score = double(int64_t(score * heaviest)); // its floor
   if (prefix)
     return pickOf(Ranking(scores, tokens), *prefix);
   choices.list.clear();
@@ -190,7 +200,7 @@ static double logSum(std::span<const float> logits) {
   std::vector<double> apart(logits.begin(), logits.end());
   for (double &logit : apart)
     logit -= largest;
-  portableExp(apart);
+  exponentials(apart);
   for (double each : apart) // NaN has none
     sum += each;
   return largest + portableLog(sum);
