@@ -274,11 +274,12 @@ Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
   return by ? scale * std::ldexp(1.0f, -by) : scale;
 }
 
-/// Not of super-blocks with a sign: that is an instruction more for each step, and a row's sum for their short groups.
+/// Not of super-blocks with a sign: that is an instruction more for each step, and a row's sum for their short groups. Nor where a
+/// group's sum would be too large by more than 2^12 numbers of a row, which takes as many bits of its digits.
 bool canStandInWords(const CodedColumns &columns) {
   const SuperBlocks *form = superBlocksOf(columns.storage);
   return columns.areNeighbours && columns.target.device.empty() && !floatCodesOf(columns.storage) &&
-         !(form && form->hasSign);
+         !(form && form->hasSign) && addedToCodes(columns.storage) * groupOf(columns.storage) <= 1 << 12;
 }
 
 /// Where a code begins in its word, and whether a sign's place is its: then it has to come down.

@@ -216,9 +216,9 @@ double Estimate::fewRows(const PlanPart &part) const {
   // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
   const bool integers = multipliesIntegers();
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
-  // Codes without a sign are a mask and a conversion, as they stand in their words; first high bits come to the low ones. (Floats of a
-  // byte count so, too; theirs are four.)
-  const bool stand = formats.levels > 1 ? formats.bits < 6 : formats.bits <= 8;
+  // Codes without a sign are a mask and a conversion, as they stand in their words; first high bits come to the low ones.
+  const bool stand = formats.bits < (formats.levels > 1 ? 6 : 8) ||
+                     (formats.bits == 8 && formats.levels == 1 && formats.scaled <= support::codedGroup);
   const double ofCode = stand ? formats.bits == 5 ? 3 : 2 : decoding();
   double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + ofCode;
   double aheadAlone =
