@@ -159,10 +159,15 @@ static HighBits highBitsOf(const SuperBlocks &form, const CodePlace &place, cons
   return high;
 }
 
+/// The low bits of a step's codes.
+static Expr lowWordAt(const CodedColumns &columns, const SuperBlocks &form, const CodePlace &place) {
+  return wordAt(columns, wordsOf(form, place.group) + place.step);
+}
+
 /// The low and the high bits come to their places; the shift back spreads a sign.
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr low = wordAt(columns, wordsOf(form, place.group) + place.step) >> lowestBitOf(place) & constant(15);
+  Expr low = lowWordAt(columns, form, place) >> lowestBitOf(place) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
   HighBits bits = highBitsOf(form, place, constant(32 - form.highBits()) - cast<uint32_t>(place.code % inStep * 8));
@@ -182,8 +187,7 @@ static Expr bytesOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   const uint32_t inByte = static_cast<uint32_t>(8 - form.highBits()), free = static_cast<uint32_t>(8 - form.bits);
   HighBits bits = highBitsOf(form, place, constant(inByte));
-  Expr low = wordAt(columns, wordsOf(form, place.group) + place.step) >>
-             cast<uint32_t>(place.code / inStep) * constant(4) << constant(free);
+  Expr low = lowWordAt(columns, form, place) >> cast<uint32_t>(place.code / inStep) * constant(4) << constant(free);
   Expr high = wordAt(columns, bits.word) << bits.up;
   return (low & inBytes(15u << free)) | (high & inBytes(0xffu << inByte & 0xff));
 }
@@ -301,7 +305,7 @@ Expr standingCodeAt(const CodedColumns &columns, const CodePlace &place) {
   const StandingCode code = standing(columns.storage, place);
   Expr word = !form              ? wordOfStep(columns, place)
               : form->highBits() ? bytesOfBlock(columns, place)
-                                 : wordAt(columns, wordsOf(*form, place.group) + place.step);
+                                 : lowWordAt(columns, *form, place);
   return cast<float>(reinterpret<int32_t>(select(code.isUppermost, word >> constant(32 - code.bits),
                                                  word & (constant((1u << code.bits) - 1) << code.lowest))));
 }

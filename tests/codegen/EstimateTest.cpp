@@ -83,7 +83,7 @@ TEST(Estimate, FewRowsOneByOne) {
 }
 
 /// Measured (docs/design/schedules.md): unpacking codes costs a tile as much as a row, and the tile multiplies rows that are not
-/// there. Codes that a single row multiplies as they stand in their words take longer to be worth a tile.
+/// there. Codes that a row multiplies as they stand in their words take longer to be worth a tile: by the model, not measured there.
 TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   auto alone = [](int64_t bits, int64_t rowBits, int64_t levels) {
     Anchor product = weight("x86-64-v4", 2048, 768, bits, rowBits);
@@ -101,7 +101,7 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
 }
 
 /// Measured (docs/design/contractions.md): rows that are no codes, beside numbers in fewer bits, share what these become in registers;
-/// two are as fast one by one where codes stand in their words.
+/// two are as fast one by one where codes stand in their words (measured with AVX2 alone).
 TEST(Estimate, AFewRowsTogether) {
   for (auto [bits, rowBits, levels, few] : {std::tuple(32, 32, 0, 0), std::tuple(16, 32, 0, 8), std::tuple(8, 32, 1, 8),
                                             std::tuple(4, 32, 2, 8), std::tuple(8, 8, 1, 0)}) {
