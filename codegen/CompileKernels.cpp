@@ -52,7 +52,7 @@ static std::string keyOf(const Kernel &kernel, const CompileOptions &options, co
                             kernel.producer->revision());
 }
 
-static fs::path cacheFolder(const CompileOptions &options) {
+fs::path kernelCacheFolder(const CompileOptions &options) {
   return fs::path(options.cache.empty() ? support::defaultCacheFolder() : options.cache) / "kernels";
 }
 
@@ -124,36 +124,34 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
     return writeTexts(kernels, options, folder);
 
   const CpuTarget &target = options.target;
-  KernelCache cache(cacheFolder(options));
+  KernelCache cache(kernelCacheFolder(options));
   KernelFiles files;
   files.count = static_cast<int>(kernels.size());
-  std::vector<const KernelProducer *> producers;
-  std::vector<fs::path> objects; // of kernels, then what producers share
+  std::vector<const KernelProducer *> producers; // those that share an object
+  std::vector<fs::path> objects;                 // of kernels, then what producers share
   std::set<std::string> symbols;
   for (const Kernel &kernel : kernels) {
     std::string symbol = "quern_kernel_" + keyOf(kernel, options, "object");
     files.symbols[kernel.graph.name] = symbol;
     bool isNew = symbols.insert(symbol).second; // the same kernel twice, in an edited module
     objects.push_back(isNew ? fs::path(folder) / (kernel.graph.name + ".o") : fs::path());
-    if (std::find(producers.begin(), producers.end(), kernel.producer) == producers.end())
+    if (kernel.producer->shares() && std::find(producers.begin(), producers.end(), kernel.producer) == producers.end())
       producers.push_back(kernel.producer);
   }
   std::mutex mutex;
   int done = 0;
   std::vector<fs::path> shared(producers.size());
-  // What is shared comes first, as it takes longest.
   WritesTo writes(folder);
   files.refusedThreads = inParallel(producers.size() + kernels.size(), options.jobs, [&](size_t job) {
     if (job < producers.size()) {
       const KernelProducer &producer = *producers[job];
-      fs::path path = fs::path(folder) / (producer.name() + "_runtime.o");
+      fs::path path = fs::path(folder) / (producer.name() + "_shared.o");
       std::string key = KernelCache::keyOf("shared\n" + target.resolved + "\n" + producer.name() + producer.revision());
       KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
-        return producer.makeShared(target, path.string()) ? KernelCache::Parts{contentOf(path)} : KernelCache::Parts{};
+        producer.makeShared(target, path.string());
+        return {contentOf(path)};
       });
-      if (parts.empty())
-        return;
-      writeWhole(path, parts[0]);
+      writeWhole(path, parts.at(0));
       shared[job] = path;
       return;
     }
@@ -202,7 +200,7 @@ KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {
   std::vector<Kernel> kernels = kernelsOf(planned, options);
-  KernelCache cache(cacheFolder(options));
+  KernelCache cache(kernelCacheFolder(options));
   support::TemporaryFolder work;
   WritesTo writes(work.path());
   std::vector<KernelText> texts(kernels.size());

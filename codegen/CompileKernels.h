@@ -5,6 +5,8 @@
 #include "codegen/Compiler.h"
 #include "codegen/kernel/Scratch.h"
 
+#include <filesystem>
+
 namespace quern::codegen {
 
 struct KernelFiles {
@@ -20,6 +22,9 @@ struct KernelFiles {
 /// by its content, so that equal kernels of any models are one object; that of text by its kernel (`quern_kernel_k`).
 /// Throws std::runtime_error, with the kernel's name, for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
+
+/// Where objects are kept.
+std::filesystem::path kernelCacheFolder(const CompileOptions &options);
 
 /// One of the module's kernels by another plan. Several threads may call it: one at a time reads the module.
 KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,

@@ -5,13 +5,28 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/KernelBuffer.h"
 #include "codegen/ReadKernel.h"
+#include "codegen/halide/HalideProducer.h"
+#include "codegen/kernel/KernelCache.h"
 #include "codegen/link/Linker.h"
+#include "support/Files.h"
 
 #include <dlfcn.h>
 
 using namespace quern::codegen;
 using quern::ir::Array;
 using quern::ir::NamedSize;
+
+std::string quern::codegen::loadedRuntime(const CompileOptions &options, const std::string &folder) {
+  const std::string path = folder + "/halide_runtime.o";
+  KernelCache cache(kernelCacheFolder(options));
+  std::string key = KernelCache::keyOf("runtime\n" + options.target.resolved + "\n" + halideProducer().revision());
+  KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
+    emitHalideRuntime(options.target, path);
+    return {support::readFile(path)};
+  });
+  writeWhole(path, parts.at(0));
+  return path;
+}
 
 HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) {
   if (options.target.device.empty() && !machineRuns(options.target)) // asks the system for tile registers, too
@@ -20,6 +35,7 @@ HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) 
   own.emit = Emit::Executable;
   KernelFiles kernels = compileKernels(planned, own, work.path());
   symbols = kernels.symbols;
+  kernels.paths.push_back(loadedRuntime(own, work.path()));
   std::string path = work.path() + "/kernels.so", messages;
   if (!linkShared(kernels.paths, path, messages))
     throw std::runtime_error(messages);

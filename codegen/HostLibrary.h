@@ -12,6 +12,10 @@
 
 namespace quern::codegen {
 
+/// The path of an object in `folder` that kernels ask for memory and threads where they are loaded into a process without
+/// Quern's runtime: Halide's own runtime, from the cache.
+std::string loadedRuntime(const CompileOptions &options, const std::string &folder);
+
 class HostLibrary {
 public:
   /// Compiles what the cache lacks, as `quern compile` does, and loads all. Throws std::runtime_error.

@@ -1,6 +1,6 @@
 // Takes: a kernel's graph and its plan. Gives: a file with its machine code, assembly or LLVM IR.
-// Why so few features: a program carries one Halide runtime; sizes were checked when the program was compiled, so
-// kernels check nothing again.
+// Why so few features: programs have Quern's runtime instead of Halide's; sizes were checked when the program was compiled,
+// so kernels check nothing again.
 #include "codegen/halide/EmitKernel.h"
 
 #include "codegen/halide/HalideError.h"
@@ -70,13 +70,6 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Ke
     else
       writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
-  });
-}
-
-void emitHalideRuntime(const CpuTarget &cpu, const std::string &path) {
-  naming("Halide's runtime", [&] {
-    compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}},
-                               Target(cpu.halide));
   });
 }
 

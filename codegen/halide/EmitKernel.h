@@ -19,8 +19,6 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Ke
 Halide::Module lowerKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan,
                            const CpuTarget &target, const KernelFamilies &families);
 void writeKernel(const Halide::Module &kernel, EmitForm form, const std::string &path);
-/// Halide's runtime, which all kernels of a program share, without its thread pool's callers: an object.
-void emitHalideRuntime(const CpuTarget &target, const std::string &path);
 std::string halideVersion();
 
 } // namespace quern::codegen

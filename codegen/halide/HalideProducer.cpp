@@ -4,6 +4,7 @@
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/HalideBase.h"
+#include "codegen/halide/HalideError.h"
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
@@ -35,17 +36,20 @@ public:
                EmitForm form, const std::string &path) const override {
     return emitKernel(graph, symbol, plan, target, families, form, path);
   }
-
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
-    emitHalideRuntime(target, path);
-    return true;
-  }
 };
 } // namespace
 
 const KernelProducer &halideProducer() {
   static const HalideProducer producer;
   return producer;
+}
+
+void emitHalideRuntime(const CpuTarget &target, const std::string &path) {
+  using namespace Halide;
+  naming("Halide's runtime", [&] {
+    compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}},
+                               Target(target.halide));
+  });
 }
 
 } // namespace quern::codegen

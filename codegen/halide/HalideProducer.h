@@ -9,5 +9,9 @@ namespace quern::codegen {
 /// The producer named `halide`.
 const KernelProducer &halideProducer();
 
+/// Halide's runtime as an object, for kernels that run where Quern's is not; programs have Quern's alone. It takes as long as
+/// several kernels. Throws std::runtime_error.
+void emitHalideRuntime(const CpuTarget &target, const std::string &path);
+
 } // namespace quern::codegen
 #endif

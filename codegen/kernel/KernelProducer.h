@@ -41,8 +41,9 @@ public:
   /// Returns the memory that it asks the runtime for. Throws std::runtime_error that names the kernel.
   virtual Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target,
                        const std::string &symbol, EmitForm form, const std::string &path) const = 0;
-  /// Writes an object that all kernels of a program share to `path`. False: they share nothing.
-  virtual bool makeShared(const CpuTarget &target, const std::string &path) const = 0;
+  /// Whether all kernels of a program share an object; `makeShared` writes it to a path.
+  virtual bool shares() const { return false; }
+  virtual void makeShared(const CpuTarget &, const std::string &) const {}
   /// What a reader wants to know of the loops; may be empty.
   virtual std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const = 0;
 };

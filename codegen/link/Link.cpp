@@ -1,4 +1,4 @@
-// Takes: the host object, the kernels' objects, Halide's runtime. Gives: an executable or a library, by LLD and copies of
+// Takes: the host object, the kernels' objects. Gives: an executable or a library, by LLD and copies of
 // the C and C++ libraries that Quern itself was built with (cmake/QuernLinkFiles.cmake).
 #include "codegen/link/Link.h"
 
@@ -145,8 +145,6 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   if (device)
     link.insert(link.end(), {"-u", "quern_open_device", "-u", "quern_make_device_side",
                              runtime.folder + "/libquern_" + parts.device + ".a"});
-  else
-    link.push_back(runtime.folder + "/libquern_static.a");
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
   for (const char *name : {"libstdc++.a", "libgcc.a", "libgcc_eh.a"})
     link.push_back(runtime.system(name));

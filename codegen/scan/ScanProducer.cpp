@@ -116,8 +116,6 @@ public:
     return scratchOf(bytes, shape);
   }
 
-  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
-
   std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const override {
     scan::ScanShape shape;
     if (scan::divide(graph, target, shape))

@@ -143,7 +143,8 @@ public:
   }
 
   /// What measures tensor cores, as a text for the runtime (runtime/device/cuda/TensorProbe.cpp).
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+  bool shares() const override { return true; }
+  void makeShared(const CpuTarget &target, const std::string &path) const override {
     llvm::LLVMContext context;
     llvm::Module module("quern_tensor_probe", context);
     std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
@@ -152,7 +153,6 @@ public:
     new llvm::GlobalVariable(module, text->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, text,
                              "quern_tensor_probe");
     write(module, *machine, EmitForm::Object, path, "the probe of tensor cores");
-    return true;
   }
 
   std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &) const override {

@@ -1,6 +1,6 @@
 // Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and
-// allocator. Why: Halide's standalone runtime defines these weakly. Its threads would stand beside ours, and its
-// allocator goes to malloc for the scratch of every task.
+// allocator. Why not Halide's runtime: its threads would stand beside ours, its allocator goes to malloc for the scratch of
+// every task, and it compiles as long as several kernels. Kernels call nothing else of it.
 //
 // Kernels are built without assertions: they do not look at what these functions return. So a failure leaves generated
 // code by longjmp, which skips no frame of C++: out of a task to the loop that runs it, and out of the function to
@@ -103,10 +103,6 @@ int halide_do_par_for(void *context, int (*task)(void *, int, uint8_t *), int mi
   return 0;
 }
 
-int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index, uint8_t *closure) {
-  return task(context, index, closure);
-}
-
 void *halide_malloc(void *, size_t size) {
   using namespace quern::runtime;
   if (!frame)
@@ -132,16 +128,5 @@ void halide_error(void *, const char *message) {
     quern::runtime::fail(message);
   std::fprintf(stderr, "error: a kernel failed: %s\n", message);
 }
-
-void halide_print(void *, const char *message) {
-  std::fputs(message, stderr);
-}
-
-// What Halide's runtime does at the end of a process, for threads, traces, caches and profiles that no program has. The
-// linker cannot know, and would keep 31 KB for it.
-void halide_thread_pool_cleanup() {}
-void halide_trace_cleanup() {}
-void halide_cache_cleanup() {}
-void halide_profiler_shutdown() {}
 
 } // extern "C"

@@ -5,6 +5,7 @@
 #include "tests/specs/CompiledModule.h"
 
 #include "codegen/CompileKernels.h"
+#include "codegen/HostLibrary.h"
 #include "codegen/LaunchCosts.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
@@ -76,6 +77,7 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   if (!module || !codegen::writeHost(*module, codegen::HostFile::Object, object, error))
     throw std::runtime_error(error);
   std::vector<std::string> objects = kernels.paths;
+  objects.push_back(codegen::loadedRuntime(options, loaded->folder));
   objects.push_back(object);
   if (!codegen::linkShared(objects, library, error))
     throw std::runtime_error(error);

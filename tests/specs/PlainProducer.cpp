@@ -382,7 +382,6 @@ public:
     return {};
   }
 
-  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
   std::string loops(const KernelGraph &graph, const KernelPlan &, const CpuTarget &) const override {
     return Writer(graph, "kernel").write();
   }

@@ -79,9 +79,8 @@ public:
                EmitForm form, const std::string &path) const override {
     return real.make(graph, {real.name(), plan.parts}, target, symbol, form, path);
   }
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
-    return real.makeShared(target, path);
-  }
+  bool shares() const override { return real.shares(); }
+  void makeShared(const CpuTarget &target, const std::string &path) const override { real.makeShared(target, path); }
   std::string loops(const KernelGraph &, const KernelPlan &, const CpuTarget &) const override { return ""; }
 
 protected:

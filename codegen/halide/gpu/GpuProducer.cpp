@@ -85,12 +85,12 @@ public:
 
   /// What chooses the next token, and what measures the device: no kernels of the model's. All that those call the runtime
   /// has.
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+  bool shares() const override { return true; }
+  void makeShared(const CpuTarget &target, const std::string &path) const override {
     naming("sampling", [&] {
       Halide::Module own = joinModules("quern_device", {samplingModule(target), probeModule(target)});
       writeKernel(own, EmitForm::Object, path);
     });
-    return true;
   }
 };
 } // namespace

@@ -182,7 +182,7 @@ TEST(Tiles, OfRowsInF32) {
 }
 
 /// Both factors in f32, or one of them: six products of pieces, or three.
-TEST(Tiles, OfStoredNumbersInF32) {
+TEST(MoreTiles, OfStoredNumbersInF32) { // `More`: in the tier `nightly`
   int plansOf = 0;
   for (const StoredForm &form : storedForms())
     for (auto [rows, columns] : {std::pair(Storage::F32, Storage::F32), std::pair(Storage::BF16, Storage::F32),

@@ -3,6 +3,7 @@
 #include "tests/codegen/support/KernelRunner.h"
 
 #include "codegen/Producers.h"
+#include "codegen/halide/HalideProducer.h"
 #include "runtime/abi/Abi.h"
 #include "tests/codegen/support/Instructions.h"
 
