@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <set>
@@ -52,7 +53,7 @@ static std::string keyOf(const Kernel &kernel, const CompileOptions &options, co
                             kernel.producer->revision());
 }
 
-fs::path kernelCacheFolder(const CompileOptions &options) {
+static fs::path cacheFolder(const CompileOptions &options) {
   return fs::path(options.cache.empty() ? support::defaultCacheFolder() : options.cache) / "kernels";
 }
 
@@ -99,6 +100,16 @@ static std::string contentOf(const fs::path &path) {
   return content;
 }
 
+/// An object that is no kernel's, where `make` would write it.
+static void keepObject(const KernelCache &cache, const std::string &key, const fs::path &path,
+                       const std::function<void()> &make) {
+  KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
+    make();
+    return {contentOf(path)};
+  });
+  writeWhole(path, parts.at(0));
+}
+
 static KernelFiles writeTexts(const std::vector<Kernel> &kernels, const CompileOptions &options,
                               const fs::path &folder) {
   bool llvm = options.emit == Emit::Llvm;
@@ -124,7 +135,7 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
     return writeTexts(kernels, options, folder);
 
   const CpuTarget &target = options.target;
-  KernelCache cache(kernelCacheFolder(options));
+  KernelCache cache(cacheFolder(options));
   KernelFiles files;
   files.count = static_cast<int>(kernels.size());
   std::vector<const KernelProducer *> producers; // those that share an object
@@ -147,11 +158,7 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
       const KernelProducer &producer = *producers[job];
       fs::path path = fs::path(folder) / (producer.name() + "_shared.o");
       std::string key = KernelCache::keyOf("shared\n" + target.resolved + "\n" + producer.name() + producer.revision());
-      KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
-        producer.makeShared(target, path.string());
-        return {contentOf(path)};
-      });
-      writeWhole(path, parts.at(0));
+      keepObject(cache, key, path, [&] { producer.makeShared(target, path.string()); });
       shared[job] = path;
       return;
     }
@@ -187,6 +194,13 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
   return compileAll(kernelsOf(planned, options), options, folder);
 }
 
+void keepObject(const CompileOptions &options, const std::string &of, const std::string &path,
+                const std::function<void()> &make) {
+  KernelCache cache(cacheFolder(options));
+  WritesTo writes(fs::path(path).parent_path());
+  keepObject(cache, KernelCache::keyOf(of + "\n" + options.target.resolved), path, make);
+}
+
 KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,
                           const CompileOptions &options, const std::string &folder) {
   static std::mutex one;
@@ -200,7 +214,7 @@ KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {
   std::vector<Kernel> kernels = kernelsOf(planned, options);
-  KernelCache cache(kernelCacheFolder(options));
+  KernelCache cache(cacheFolder(options));
   support::TemporaryFolder work;
   WritesTo writes(work.path());
   std::vector<KernelText> texts(kernels.size());

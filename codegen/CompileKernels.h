@@ -5,7 +5,7 @@
 #include "codegen/Compiler.h"
 #include "codegen/kernel/Scratch.h"
 
-#include <filesystem>
+#include <functional>
 
 namespace quern::codegen {
 
@@ -23,8 +23,10 @@ struct KernelFiles {
 /// Throws std::runtime_error, with the kernel's name, for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
 
-/// Where objects are kept.
-std::filesystem::path kernelCacheFolder(const CompileOptions &options);
+/// Writes to `path` an object for the target that is no kernel's: from the cache, or as `make` writes it there. `of`: all else that
+/// decides its content. Throws std::runtime_error.
+void keepObject(const CompileOptions &options, const std::string &of, const std::string &path,
+                const std::function<void()> &make);
 
 /// One of the module's kernels by another plan. Several threads may call it: one at a time reads the module.
 KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,

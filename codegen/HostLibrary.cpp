@@ -6,9 +6,7 @@
 #include "codegen/KernelBuffer.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/halide/HalideProducer.h"
-#include "codegen/kernel/KernelCache.h"
 #include "codegen/link/Linker.h"
-#include "support/Files.h"
 
 #include <dlfcn.h>
 
@@ -18,13 +16,8 @@ using quern::ir::NamedSize;
 
 std::string quern::codegen::loadedRuntime(const CompileOptions &options, const std::string &folder) {
   const std::string path = folder + "/halide_runtime.o";
-  KernelCache cache(kernelCacheFolder(options));
-  std::string key = KernelCache::keyOf("runtime\n" + options.target.resolved + "\n" + halideProducer().revision());
-  KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
-    emitHalideRuntime(options.target, path);
-    return {support::readFile(path)};
-  });
-  writeWhole(path, parts.at(0));
+  keepObject(options, "runtime\n" + halideProducer().revision(), path,
+             [&] { emitHalideRuntime(options.target, path); });
   return path;
 }
 

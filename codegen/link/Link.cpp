@@ -1,5 +1,5 @@
-// Takes: the host object, the kernels' objects. Gives: an executable or a library, by LLD and copies of
-// the C and C++ libraries that Quern itself was built with (cmake/QuernLinkFiles.cmake).
+// Takes: the host object, the kernels' objects. Gives: an executable or a library, by LLD and copies of the C and C++
+// libraries that Quern itself was built with (cmake/QuernLinkFiles.cmake).
 #include "codegen/link/Link.h"
 
 #include "codegen/link/Linker.h"

@@ -1,6 +1,6 @@
 // Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and
 // allocator. Why not Halide's runtime: its threads would stand beside ours, its allocator goes to malloc for the scratch of
-// every task, and it compiles as long as several kernels. Kernels call nothing else of it.
+// every task, and it compiles as long as several kernels. Those for CPUs call nothing else of it.
 //
 // Kernels are built without assertions: they do not look at what these functions return. So a failure leaves generated
 // code by longjmp, which skips no frame of C++: out of a task to the loop that runs it, and out of the function to
