@@ -278,12 +278,33 @@ Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place) {
   return by ? scale * std::ldexp(1.0f, -by) : scale;
 }
 
-/// Not of super-blocks with a sign: that is an instruction more for each step, and a row's sum for their short groups. Nor where a
-/// group's sum would be too large by more than 2^12 numbers of a row, which takes as many bits of its digits.
+/// Where bytes with high bits begin while they stand: the uppermost bit stays free, so that none is a sign.
+static constexpr int standingByte = 1;
+
+int addedToStanding(Storage storage) {
+  const SuperBlocks *form = superBlocksOf(storage);
+  return form && form->highBits() && !form->hasSign ? 1 : addedToCodes(storage);
+}
+
+/// The four codes of a step that have a byte each, `addedToStanding` more. That makes a sign's half of the codes come first; and LLVM
+/// has to put the two words together once, not for each of the codes, as a sum carries from bit to bit (so without a sign, too).
+static Expr standingBytesOfBlock(const CodedColumns &columns, const CodePlace &place) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  HighBits bits = highBitsOf(form, place, constant(static_cast<uint32_t>(8 - form.highBits())));
+  Expr low = lowWordAt(columns, form, place) >> cast<uint32_t>(place.code / inStep) * constant(4)
+                                                    << constant(standingByte);
+  Expr high = wordAt(columns, bits.word) << bits.up >> constant(static_cast<uint32_t>(8 - form.bits - standingByte));
+  const uint32_t all = (1u << form.bits) - 1;
+  return ((low & inBytes(15u << standingByte)) | (high & inBytes((all & ~15u) << standingByte))) +
+         inBytes(static_cast<uint32_t>(addedToStanding(columns.storage)) << standingByte);
+}
+
+/// Not of codes that fill their bytes. Nor where a group's sum would be too large by more than 2^12 numbers of a row, which takes as
+/// many bits of its digits.
 bool canStandInWords(const CodedColumns &columns) {
   const SuperBlocks *form = superBlocksOf(columns.storage);
   return columns.areNeighbours && columns.target.device.empty() && !floatCodesOf(columns.storage) &&
-         !(form && form->hasSign) && addedToCodes(columns.storage) * groupOf(columns.storage) <= 1 << 12;
+         !(form && form->bits == 8) && addedToStanding(columns.storage) * groupOf(columns.storage) <= 1 << 12;
 }
 
 /// Where a code begins in its word, and whether a sign's place is its: then it has to come down.
@@ -293,9 +314,9 @@ struct StandingCode {
 };
 static StandingCode standing(Storage storage, const CodePlace &place) {
   const SuperBlocks *form = superBlocksOf(storage);
-  if (form && form->highBits())
-    return {cast<uint32_t>(place.code % inStep * 8 + (8 - form->bits)), place.code % inStep == inStep - 1,
-            static_cast<uint32_t>(form->bits)};
+  if (form && form->highBits()) // one more than the largest code without a sign has a bit of its own
+    return {cast<uint32_t>(place.code % inStep * 8 + standingByte), Internal::const_false(),
+            static_cast<uint32_t>(form->bits + !form->hasSign)};
   const uint32_t bits = static_cast<uint32_t>(bitsOfCode(storage));
   return {lowestBitOf(place), lowestBitOf(place) == constant(32 - bits), bits};
 }
@@ -304,7 +325,7 @@ Expr standingCodeAt(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks *form = superBlocksOf(columns.storage);
   const StandingCode code = standing(columns.storage, place);
   Expr word = !form              ? wordOfStep(columns, place)
-              : form->highBits() ? bytesOfBlock(columns, place)
+              : form->highBits() ? standingBytesOfBlock(columns, place)
                                  : lowWordAt(columns, *form, place);
   return cast<float>(reinterpret<int32_t>(select(code.isUppermost, word >> constant(32 - code.bits),
                                                  word & (constant((1u << code.bits) - 1) << code.lowest))));

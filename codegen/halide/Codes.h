@@ -33,10 +33,11 @@ Halide::Expr scaleAt(const CodedColumns &columns, const CodePlace &place);
 /// its sign as soon as what stands below is taken away.
 Halide::Expr raisedCodeAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr loweredScaleAt(const CodedColumns &columns, const CodePlace &place);
-/// The same without a shift, for products that have the numbers of one row: a code as it stands in its word, `addedToCodes` more,
+/// The same without a shift, for products that have the numbers of one row: a code as it stands in its word, `addedToStanding` more,
 /// and what a row's number is multiplied by for the product to be the code's. The sum of a group is then so many times the row's too
 /// large.
 bool canStandInWords(const CodedColumns &columns);
+int addedToStanding(Storage storage);
 Halide::Expr standingCodeAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr factorOfStanding(Storage storage, const CodePlace &place);
 Halide::Expr minimumAt(const CodedColumns &columns, const CodePlace &place);

@@ -216,11 +216,14 @@ double Estimate::fewRows(const PlanPart &part) const {
   // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
   const bool integers = multipliesIntegers();
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
-  // Codes without a sign are a mask and a conversion, as they stand in their words; first high bits come to the low ones.
-  const bool stand = formats.bits < (formats.levels > 1 ? 6 : 8) ||
-                     (formats.bits == 8 && formats.levels == 1 && formats.scaled <= support::codedGroup);
-  const double ofCode = stand ? formats.bits == 5 ? 3 : 2 : decoding();
-  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + ofCode;
+  // Codes that stand in their words are a mask and a conversion; first high bits come to the low ones.
+  const bool stand =
+      formats.bits < 8 || (formats.bits == 8 && formats.levels == 1 && formats.scaled <= support::codedGroup);
+  const double ofCode = stand ? formats.bits > 4 && formats.bits < 8 ? 3 : 2 : decoding();
+  // Super-blocks have a group's sums and units of scales beside the sums: what has no register is written and read again.
+  const double held = formats.levels > 1 ? 3 * side * vectors : 0;
+  const double spilled = std::max(0.0, held - core.registers) / (side * vectors);
+  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + ofCode + spilled;
   double aheadAlone =
       window * bytes / (each + 1 / (side * vectors)) + fetchedAhead * std::min(side, besideEachOther / part["columns"]);
   double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);

@@ -95,7 +95,7 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   EXPECT_EQ(alone(8, 32, 1), 6);
   EXPECT_EQ(alone(4, 32, 1), 7);
   EXPECT_EQ(alone(4, 32, 2), 7);
-  EXPECT_EQ(alone(6, 32, 2), 2);
+  EXPECT_EQ(alone(6, 32, 2), 6);
   EXPECT_EQ(alone(8, 8, 1), 1);
   EXPECT_EQ(alone(4, 8, 1), 5);
 }

@@ -121,19 +121,30 @@ PackedSums::Sums PackedSums::codedSums(const std::string &name, const Expr &at, 
   ofGroup.push_back(group);
   const int inBlock = support::blockOf(storage) / support::groupOf(storage); // groups that share units of scales
   Region region = codedRegion();
-  RDom k(Region{region[0], region[1]}), g = steps({{0, inBlock}, {0, region[2].extent / inBlock}});
-  CodePlace place{k[0], k[1], group};
+  // Four codes whose high and low bits are put together at once are added at once: LLVM shares no words among statements before it
+  // moves the masks of each into them.
+  const support::SuperBlocks *form = support::superBlocksOf(storage);
+  const int together = form && form->highBits() ? 4 : 1;
+  RDom k(Region{{0, region[0].extent / together}, region[1]}),
+      g = steps({{0, inBlock}, {0, region[2].extent / inBlock}});
+  CodePlace place{k[0] * together, k[1], group};
   Index index = start(at);
   setDepth(index, place);
   const CodedColumns columns = columnsAt(lane, Var("tile"), index);
   // With several rows a code's shift counts less than a product more for each of them.
   const bool stands = ofOneRow && canStandInWords(columns);
   sums.overGroup = {k[0], k[1]};
-  const int added = stands ? addedToCodes(storage) : 0;
+  const int added = stands ? addedToStanding(storage) : 0;
   sums.ofGroup(ofGroup) = added ? rowSum(sums, at, group) * -float(added) : Expr(0.0f);
-  sums.ofGroup(ofGroup) +=
-      stands ? math::mul(b.real(x, index), factorOfStanding(storage, place)) * standingCodeAt(columns, place)
-             : b.real(x, index) * raisedCodeAt(columns, place);
+  Expr sum = sums.ofGroup(ofGroup);
+  for (int code = 0; code < together; ++code) {
+    place.code = k[0] * together + code;
+    setDepth(index, place);
+    Expr number = added ? withinDepth(b.real(x, index), place) : b.real(x, index); // what the row's sum has
+    sum += stands ? math::mul(number, factorOfStanding(storage, place)) * standingCodeAt(columns, place)
+                  : number * raisedCodeAt(columns, place);
+  }
+  sums.ofGroup(ofGroup) = sum;
   sums.over = {g[0], g[1]};
   std::vector<Expr> call(args.begin(), args.end());
   place.group = g[1] * inBlock + g[0];

@@ -139,13 +139,23 @@ private:
   }
 
   Stmt visit(const Store *store) override {
+    askForReadsOf(*store);
+    return store;
+  }
+
+  /// What a statement reads more than once.
+  Stmt visit(const LetStmt *let) override {
+    askForReadsOf(*let->value.get());
+    return MutatorWithLets::visit(let);
+  }
+
+  void askForReadsOf(const IRNode &node) {
     for (const FetchedAhead *one : active) {
       Reads found(one->buffer, lets);
-      store->accept(&found);
+      node.accept(&found);
       for (const Reads::Read &read : found.reads)
         ask(*one, read);
     }
-    return store;
   }
 
   /// What the read becomes later.
