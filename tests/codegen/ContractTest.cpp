@@ -29,6 +29,20 @@ TEST(Contract, EveryTarget) {
   }
 }
 
+TEST(Contract, StreamsOfARowByItself) { // columns of several tasks
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
+    for (Storage storage : {Storage::F32, Storage::BF16}) {
+      CpuTarget target = cpuTarget(name);
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("I", 40)});
+      int w =
+          g.weight({dim("H", 3), dim("O", 256), dim("I", 40)}, target.vector == 16 ? 64 : 2 * target.vector, storage);
+      int real = storage == Storage::F32 ? w : g.elementwise(Op::Widen, {w});
+      g.yield(g.elementwise(Op::Sigmoid, {g.contract(x, real, {"I"})}));
+      checkKernel(g.finish("streams"), {{{"M", 1}}, {{"M", 2}}, {{"M", 7}}}, 1e-5, target);
+    }
+}
+
 TEST(Contract, EpilogueWithBiasActivationAndResidual) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("I", 48)});

@@ -72,6 +72,9 @@ protected:
   int tile, rows, rowBlock;
   Storage storage; ///< of a packed weight
   int bits;        ///< of its codes, where it has some; else 0
+  /// Where a row by itself reads several streams of tiles beside each other: how many, and tiles of each. Its sums then stand in the
+  /// order in which they are made: the first tiles of all streams, the second ones.
+  int streams = 1, tilesOfStream = 0;
   Var lane{"l"}, groupLane{"g"};
 };
 

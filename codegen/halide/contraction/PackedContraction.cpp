@@ -21,6 +21,12 @@
 //                           of codes, for each group: sums += scale * (for k: x[row, k] * code[k, columns])
 //                                                             - minimum * (for k: x[row, k]), in super-blocks
 //       result[tiles] = epilogue(sums)
+//
+// Where such tiles are several for a row by itself, they are not neighbours: a task takes the next tile of each of `side` streams, so
+// that memory is read in as many long runs, and not in one that starts anew for each task.
+//
+//   for each tile of a stream (parallel):  whole[tiles of all streams] = sums
+//   result = epilogue(whole)
 #include "codegen/halide/contraction/PackedContraction.h"
 
 using namespace Halide;
@@ -97,6 +103,46 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
   return task;
 }
 
+/// Tasks of a row by itself that reads several streams: the next tile of each.
+void PackedContraction::scheduleWhole(const Func &out) {
+  Var task("co"), beside("ct"), tiles("tile");
+  std::vector<VarOrRVar> order = {lane, beside};
+  if (row)
+    order.push_back(KernelBuilder::var(row->name));
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  order.push_back(task);
+  whole.bound(lane, 0, tile).bound(tiles, 0, side * tilesOfStream).split(tiles, task, beside, side);
+  whole.reorder(order).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  const Var level = row              ? KernelBuilder::var(row->name)
+                    : others.empty() ? task
+                                     : KernelBuilder::var(others.back().name);
+  if (row && *column->fixed() / tile < mostTasks)
+    for (auto dim = others.rbegin(); dim != others.rend(); ++dim) {
+      Var next(task.name() + "_");
+      whole.fuse(KernelBuilder::var(dim->name), task, next);
+      task = next;
+    }
+  whole.parallel(task).compute_at(out, Var::outermost());
+  scheduleSums(singles, LoopLevel(whole, level), others, 1, side);
+  b.fetchAhead(singles.func, tableOf(w), ahead);
+}
+
+/// What is computed from these sums: so little that only many columns are worth tasks.
+template <typename Loops> void PackedContraction::scheduleEnds(Loops out, const std::vector<Dim> &outside) {
+  constexpr int columnsOfTask = 4096;
+  Var o = KernelBuilder::var(column->name), tiles("co"), inner("ci"), task("task");
+  std::vector<VarOrRVar> order = {inner, tiles};
+  out.split(o, tiles, inner, tile, TailStrategy::GuardWithIf);
+  out.split(tiles, task, tiles, std::max(1, columnsOfTask / tile), TailStrategy::GuardWithIf);
+  if (row)
+    order.push_back(KernelBuilder::var(row->name));
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  order.push_back(task);
+  out.reorder(order).parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
+}
+
 /// Once for a task where all that it computes shares it, else for each of the matrices that stand beside each other.
 LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const {
   const Node &weight = b.graph.nodes[tableOf(w)];
@@ -131,7 +177,13 @@ void PackedContraction::schedule(Stage &target) {
     else
       scheduleLoops(out.specialize(condition), outside, of);
   };
-  if (singles.func.defined()) {
+  if (whole.defined()) {
+    if (Internal::is_const_one(isAlone))
+      scheduleEnds(out, outside);
+    else
+      scheduleEnds(out.specialize(isAlone), outside);
+    scheduleWhole(out);
+  } else if (singles.func.defined()) {
     loopsOf(Rows::Alone, isAlone);
     Var level = row               ? KernelBuilder::var(row->name)
                 : outside.empty() ? Var("co")
@@ -173,10 +225,22 @@ void PackedContraction::define() {
   prepareOperands(b, *this);
   const bool integers = b.multipliesIntegers(*this);
   Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
-  if (!Internal::is_const_zero(isAlone))
-    singles = integers ? integerSums("single", at, Codes::Stored)
-              : bits   ? codedSums("single", at, true)
-                       : sumsOf("single", at, storedColumns());
+  if (!Internal::is_const_zero(isAlone)) {
+    PackedSums alone = *this;
+    const int together = side * tile, columns = packed ? static_cast<int>(column->fixed().value_or(0)) : 0;
+    const int tilesOfEach = side > 1 && columns % together == 0 ? columns / together : 0;
+    if (tilesOfEach > 1)
+      alone.readStreams(side, tilesOfEach);
+    singles = integers ? alone.integerSums("single", at, Codes::Stored)
+              : bits   ? alone.codedSums("single", at, true)
+                       : alone.sumsOf("single", at, alone.storedColumns());
+    if (tilesOfEach > 1) {
+      tilesOfStream = tilesOfEach;
+      whole = b.newFunc("whole", node);
+      std::vector<Var> args = tileArgs();
+      whole(args) = singles.func(std::vector<Expr>(args.begin(), args.end()));
+    }
+  }
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_zero(isFew))
     fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns());
@@ -193,14 +257,20 @@ void PackedContraction::define() {
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());
         Expr value;
-        auto choose = [&](const Sums &sums, const Expr &condition) {
-          if (sums.func.defined())
-            value = value.defined() ? select(condition, sums.func(call), value) : Expr(sums.func(call));
+        auto choose = [&](const Func &sums, const Expr &condition) {
+          if (sums.defined())
+            value = value.defined() ? select(condition, sums(call), value) : Expr(sums(call));
         };
         if (self.tiles.func.defined())
           value = self.many()(ofMany);
-        choose(self.fews, self.isFew);
-        choose(self.singles, self.isAlone);
+        choose(self.fews.func, self.isFew);
+        if (self.whole.defined()) {
+          Expr &stored = call.back();
+          stored = stored % self.tilesOfStream * self.side + stored / self.tilesOfStream;
+          choose(self.whole, self.isAlone);
+        } else {
+          choose(self.singles.func, self.isAlone);
+        }
         return value;
       },
       [self = *this](Stage &out) mutable { self.schedule(out); });

@@ -39,6 +39,8 @@ private:
   enum class Rows { Alone, Few, Many };
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows rows);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
+  void scheduleWhole(const Func &out);
+  template <typename Loops> void scheduleEnds(Loops out, const std::vector<Dim> &outside);
   void scheduleStrip(const Halide::LoopLevel &level);
   void scheduleTile(const Halide::LoopLevel &level, const std::vector<Dim> &outside);
   void schedulePairStrip(const Halide::LoopLevel &level);
@@ -54,6 +56,7 @@ private:
   Func copied;         ///< for AMX: pieces of rows that are not stored in bf16; else undefined
   Func rowSums;        ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;
+  Func whole; ///< all sums of rows by themselves that read several streams; else undefined
   static inline const Var fewTiles{"ft"};
   Sums tiles, fews,
       singles; ///< of a tile of rows and columns in registers; of a few; of one. Undefined where they never run

@@ -29,6 +29,19 @@ protected:
     SCOPED_TRACE(target.name);
     checkKernel(g.finish("integers"), rows, 1e-5, target);
   }
+  /// Columns of several tasks, whose tiles are neighbours of those of the next task: for a row by itself streams.
+  void checkStreams(const CpuTarget &target, bool inCodes) {
+    GraphMaker g;
+    const int64_t tile = target.vector == 16 ? 64 : 2 * target.vector;
+    int x = g.argument(Storage::F32, {dim("M"), depth()}),
+        residual = g.argument(Storage::F32, {dim("M"), dim("O", 256)});
+    int w = real(g, g.weight({dim("U", 2), dim("O", 256), depth()}, tile, storage()));
+    int both = g.contract(inCodes ? real(g, quantized(g, x)) : x, w, {"I"});
+    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+    g.yield(g.elementwise(Op::Add, {g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}), residual}));
+    SCOPED_TRACE(target.name);
+    checkKernel(g.finish("streams"), {{{"M", 1}}, {{"M", 2}}}, 1e-5, target);
+  }
   void checkGradient(const char *name, int64_t outputs) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
@@ -89,6 +102,15 @@ TEST_P(Codes, GateAndUp) {
   checkKernel(g.finish("gated"), rows, 1e-5);
 }
 
+TEST_P(Codes, Streams) {
+  checkStreams(cpuTarget("x86-64-v3"), /*inCodes=*/false);
+}
+
+TEST_P(MoreCodes, Streams) {
+  for (const char *name : {"x86-64-v2", "x86-64-v4"})
+    checkStreams(cpuTarget(name), /*inCodes=*/false);
+}
+
 TEST_P(Codes, MatricesForHeads) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
@@ -123,6 +145,11 @@ TEST_P(RowsInCodes, OfColumnsInHalfVectors) {
 TEST_P(RowsOnEveryTarget, OfColumns) {
   for (const char *name : {"x86-64-v2", "alderlake", "x86-64-v4", "cascadelake", "znver4", "sapphirerapids"})
     checkColumns(cpuTarget(name));
+}
+
+TEST_P(RowsInCodes, Streams) {
+  for (const char *name : {"x86-64-v3", "icelake-server"})
+    checkStreams(cpuTarget(name), /*inCodes=*/true);
 }
 
 TEST_P(RowsInCodes, ForHeadsAndParts) {
