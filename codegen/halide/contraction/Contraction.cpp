@@ -85,8 +85,7 @@ Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
 
 std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &tileIndex, const Index &index) const {
   const Node &weight = b.graph.nodes[tableOf(w)], &node = b.graph.nodes[pickOf(w)];
-  const Expr at = streams > 1 ? tileIndex % streams * tilesOfStream + tileIndex / streams : tileIndex;
-  std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), at};
+  std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), streams.tileAt(tileIndex)};
   for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
     bool gathered = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
     args.push_back(gathered ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)

@@ -15,6 +15,14 @@ bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern, 
 void storeOperands(KernelBuilder &builder, const ContractionPattern &pattern);
 Expr readFactor(KernelBuilder &builder, int operand, const Index &index);
 
+/// Tiles of columns that stand beside each other in registers may be far apart in memory, so that reading goes on in as many long runs:
+/// place 0 is the first tile of the first run, 1 that of the second one.
+struct Streams {
+  int count = 1, tiles = 0; ///< of each
+  Expr tileAt(const Expr &place) const { return count > 1 ? place % count * tiles + place / count : place; }
+  Expr placeOf(const Expr &tile) const { return count > 1 ? tile % tiles * count + tile / tiles : tile; }
+};
+
 /// Base of the families.
 class Contraction : protected ContractionPattern {
 protected:
@@ -72,9 +80,7 @@ protected:
   int tile, rows, rowBlock;
   Storage storage; ///< of a packed weight
   int bits;        ///< of its codes, where it has some; else 0
-  /// Where a row by itself reads several streams of tiles beside each other: how many, and tiles of each. Its sums then stand in the
-  /// order in which they are made: the first tiles of all streams, the second ones.
-  int streams = 1, tilesOfStream = 0;
+  Streams streams; ///< of a packed weight's tiles, whose places sums count
   Var lane{"l"}, groupLane{"g"};
 };
 

@@ -112,7 +112,7 @@ void PackedContraction::scheduleWhole(const Func &out) {
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     order.push_back(KernelBuilder::var(dim->name));
   order.push_back(task);
-  whole.bound(lane, 0, tile).bound(tiles, 0, side * tilesOfStream).split(tiles, task, beside, side);
+  whole.bound(lane, 0, tile).bound(tiles, 0, ofAlone.count * ofAlone.tiles).split(tiles, task, beside, side);
   whole.reorder(order).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   const Var level = row              ? KernelBuilder::var(row->name)
                     : others.empty() ? task
@@ -171,17 +171,17 @@ void PackedContraction::scheduleTile(const LoopLevel &level, const std::vector<D
 void PackedContraction::schedule(Stage &target) {
   Func out = target.func;
   std::vector<Dim> outside = aroundOf(target.dims);
-  auto loopsOf = [&](Rows of, const Expr &condition) {
+  auto where = [&](const Expr &condition, auto scheduled) {
     if (Internal::is_const_one(condition))
-      scheduleLoops(out, outside, of);
+      scheduled(out);
     else
-      scheduleLoops(out.specialize(condition), outside, of);
+      scheduled(out.specialize(condition));
+  };
+  auto loopsOf = [&](Rows of, const Expr &condition) {
+    where(condition, [&](auto loops) { scheduleLoops(loops, outside, of); });
   };
   if (whole.defined()) {
-    if (Internal::is_const_one(isAlone))
-      scheduleEnds(out, outside);
-    else
-      scheduleEnds(out.specialize(isAlone), outside);
+    where(isAlone, [&](auto loops) { scheduleEnds(loops, outside); });
     scheduleWhole(out);
   } else if (singles.func.defined()) {
     loopsOf(Rows::Alone, isAlone);
@@ -227,15 +227,14 @@ void PackedContraction::define() {
   Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
   if (!Internal::is_const_zero(isAlone)) {
     PackedSums alone = *this;
-    const int together = side * tile, columns = packed ? static_cast<int>(column->fixed().value_or(0)) : 0;
-    const int tilesOfEach = side > 1 && columns % together == 0 ? columns / together : 0;
-    if (tilesOfEach > 1)
-      alone.readStreams(side, tilesOfEach);
+    const int atOnce = side * tile, columns = packed ? static_cast<int>(column->fixed().value_or(0)) : 0;
+    if (side > 1 && columns > atOnce && columns % atOnce == 0)
+      ofAlone = {side, columns / atOnce};
+    alone.readIn(ofAlone);
     singles = integers ? alone.integerSums("single", at, Codes::Stored)
               : bits   ? alone.codedSums("single", at, true)
                        : alone.sumsOf("single", at, alone.storedColumns());
-    if (tilesOfEach > 1) {
-      tilesOfStream = tilesOfEach;
+    if (ofAlone.count > 1) {
       whole = b.newFunc("whole", node);
       std::vector<Var> args = tileArgs();
       whole(args) = singles.func(std::vector<Expr>(args.begin(), args.end()));
@@ -264,13 +263,8 @@ void PackedContraction::define() {
         if (self.tiles.func.defined())
           value = self.many()(ofMany);
         choose(self.fews.func, self.isFew);
-        if (self.whole.defined()) {
-          Expr &stored = call.back();
-          stored = stored % self.tilesOfStream * self.side + stored / self.tilesOfStream;
-          choose(self.whole, self.isAlone);
-        } else {
-          choose(self.singles.func, self.isAlone);
-        }
+        call.back() = self.ofAlone.placeOf(call.back());
+        choose(self.whole.defined() ? self.whole : self.singles.func, self.isAlone);
         return value;
       },
       [self = *this](Stage &out) mutable { self.schedule(out); });

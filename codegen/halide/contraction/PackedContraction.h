@@ -56,7 +56,8 @@ private:
   Func copied;         ///< for AMX: pieces of rows that are not stored in bf16; else undefined
   Func rowSums;        ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;
-  Func whole; ///< all sums of rows by themselves that read several streams; else undefined
+  Streams ofAlone; ///< of rows by themselves
+  Func whole;      ///< all sums of these, by their places, where they are several streams; else undefined
   static inline const Var fewTiles{"ft"};
   Sums tiles, fews,
       singles; ///< of a tile of rows and columns in registers; of a few; of one. Undefined where they never run

@@ -43,8 +43,8 @@ public:
   PackedSums(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan,
              std::optional<RoutedRows> routed = std::nullopt);
 
-  /// Sums that are made from now on read so many streams of so many tiles side by side.
-  void readStreams(int count, int tiles) { streams = count, tilesOfStream = tiles; }
+  /// How sums that are made from now on read columns.
+  void readIn(const Streams &of) { streams = of; }
   /// A step's columns as numbers, as they are stored; out of a strip that all tiles of rows of a task share.
   Columns storedColumns() const;
   Columns copiedColumns();
