@@ -48,6 +48,23 @@ PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern 
   isFew = Internal::is_const_one(isAlone) || few <= plan["alone"] ? Internal::const_false() : upTo(few, true);
 }
 
+/// Where rows and columns alone are too few tasks, `task` becomes the loop over the loops `around`, too.
+template <typename Loops>
+void PackedContraction::fuseTasks(Loops out, const std::vector<VarOrRVar> &around, Var &task) const {
+  if (!row || !column->fixed() || *column->fixed() / tile >= mostTasks)
+    return;
+  for (const VarOrRVar &v : around) {
+    Var next(task.name() + "_");
+    out.fuse(v, task, next);
+    task = next;
+  }
+}
+
+/// Where sums of one row belong, in the loops over the dimensions `around` within those over tasks.
+Var PackedContraction::loopOfRow(const std::vector<Dim> &around) const {
+  return row ? KernelBuilder::var(row->name) : around.empty() ? Var("co") : KernelBuilder::var(around.back().name);
+}
+
 /// Returns the loop over tasks.
 template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows of) {
   const bool single = of == Rows::Alone, many = of == Rows::Many;
@@ -86,13 +103,7 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
     task = Var("task");
     out.fuse(blockOuter, outer, task);
   }
-  bool fewTasks = column->fixed() && *column->fixed() / tile < mostTasks;
-  if (fewTasks && row) // too few tasks along rows and columns alone
-    for (const VarOrRVar &v : around) {
-      Var next(task.name() + "_");
-      out.fuse(v, task, next);
-      task = next;
-    }
+  fuseTasks(out, around, task);
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
   const bool stored = many && tiles.byTiles &&
                       (!tiles.ofGroup.defined() || totals.defined()); // sums that are no registers' are read in a loop
@@ -106,25 +117,18 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
 /// Tasks of a row by itself that reads several streams: the next tile of each.
 void PackedContraction::scheduleWhole(const Func &out) {
   Var task("co"), beside("ct"), tiles("tile");
-  std::vector<VarOrRVar> order = {lane, beside};
+  std::vector<VarOrRVar> order = {lane, beside}, around;
   if (row)
     order.push_back(KernelBuilder::var(row->name));
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
-    order.push_back(KernelBuilder::var(dim->name));
+    around.push_back(KernelBuilder::var(dim->name));
+  order.insert(order.end(), around.begin(), around.end());
   order.push_back(task);
   whole.bound(lane, 0, tile).bound(tiles, 0, ofAlone.count * ofAlone.tiles).split(tiles, task, beside, side);
   whole.reorder(order).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
-  const Var level = row              ? KernelBuilder::var(row->name)
-                    : others.empty() ? task
-                                     : KernelBuilder::var(others.back().name);
-  if (row && *column->fixed() / tile < mostTasks)
-    for (auto dim = others.rbegin(); dim != others.rend(); ++dim) {
-      Var next(task.name() + "_");
-      whole.fuse(KernelBuilder::var(dim->name), task, next);
-      task = next;
-    }
+  fuseTasks(whole, around, task);
   whole.parallel(task).compute_at(out, Var::outermost());
-  scheduleSums(singles, LoopLevel(whole, level), others, 1, side);
+  scheduleSums(singles, LoopLevel(whole, loopOfRow(others)), others, 1, side);
   b.fetchAhead(singles.func, tableOf(w), ahead);
 }
 
@@ -185,10 +189,7 @@ void PackedContraction::schedule(Stage &target) {
     scheduleWhole(out);
   } else if (singles.func.defined()) {
     loopsOf(Rows::Alone, isAlone);
-    Var level = row               ? KernelBuilder::var(row->name)
-                : outside.empty() ? Var("co")
-                                  : KernelBuilder::var(outside.back().name);
-    scheduleSums(singles, LoopLevel(out, level), outside, 1, side);
+    scheduleSums(singles, LoopLevel(out, loopOfRow(outside)), outside, 1, side);
     b.fetchAhead(singles.func, tableOf(w), ahead);
   }
   if (fews.func.defined()) {

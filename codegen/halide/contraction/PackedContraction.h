@@ -37,6 +37,8 @@ private:
   int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }
   void schedule(Stage &target);
   enum class Rows { Alone, Few, Many };
+  template <typename Loops> void fuseTasks(Loops out, const std::vector<Halide::VarOrRVar> &around, Var &task) const;
+  Var loopOfRow(const std::vector<Dim> &around) const;
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, Rows rows);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
   void scheduleWhole(const Func &out);

@@ -29,6 +29,10 @@ protected:
     SCOPED_TRACE(target.name);
     checkKernel(g.finish("integers"), rows, 1e-5, target);
   }
+  static int gated(GraphMaker &g, int both) {
+    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+    return g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up});
+  }
   /// Columns of several tasks, whose tiles are neighbours of those of the next task: for a row by itself streams.
   void checkStreams(const CpuTarget &target, bool inCodes) {
     GraphMaker g;
@@ -37,8 +41,7 @@ protected:
         residual = g.argument(Storage::F32, {dim("M"), dim("O", 256)});
     int w = real(g, g.weight({dim("U", 2), dim("O", 256), depth()}, tile, storage()));
     int both = g.contract(inCodes ? real(g, quantized(g, x)) : x, w, {"I"});
-    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
-    g.yield(g.elementwise(Op::Add, {g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}), residual}));
+    g.yield(g.elementwise(Op::Add, {gated(g, both), residual}));
     SCOPED_TRACE(target.name);
     checkKernel(g.finish("streams"), {{{"M", 1}}, {{"M", 2}}}, 1e-5, target);
   }
@@ -97,8 +100,7 @@ TEST_P(Codes, GateAndUp) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), depth()});
   int both = g.contract(x, real(g, g.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
-  int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
-  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}));
+  g.yield(gated(g, both));
   checkKernel(g.finish("gated"), rows, 1e-5);
 }
 
@@ -162,9 +164,7 @@ TEST_P(RowsInCodes, ForHeadsAndParts) {
   int y = both.argument(Storage::F32, {dim("M"), depth()});
   int sums = both.contract(real(both, quantized(both, y)),
                            real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
-  int gate = both.squeeze(both.cut(sums, "U", 0, dim("G", 1)), "G"),
-      up = both.squeeze(both.cut(sums, "U", 1, dim("V", 1)), "V");
-  both.yield(both.elementwise(Op::Mul, {both.elementwise(Op::Sigmoid, {gate}), up}));
+  both.yield(gated(both, sums));
   checkKernel(both.finish("gated"), rows, 1e-5);
 }
 
