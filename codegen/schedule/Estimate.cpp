@@ -400,20 +400,10 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   const std::string name(parameter.name);
   const int64_t vector = int64_t(core.vector), threads = int64_t(core.threads);
   const bool lanes = family == "attention" || family == "gradient";
-  auto upTo = [](int64_t most) {
-    std::vector<int64_t> values;
-    for (int64_t value = 1; value <= most; ++value)
-      values.push_back(value);
-    return values;
-  };
-  if (name == "rows" && lanes) {
-    std::vector<int64_t> rows = upTo(8);
-    for (int64_t &row : rows)
-      row *= vector;
-    return rows;
-  }
+  if (name == "rows" && lanes)
+    return multiples(vector, 8 * vector);
   if (name == "rows")
-    return upTo(known("rows") ? std::min(known("rows"), addresses) : addresses);
+    return multiples(1, known("rows") ? std::min(known("rows"), addresses) : addresses);
   if (name == "columns") // no wider than what there is
     return known("tile")                                ? std::vector<int64_t>{known("tile")}
            : known("outer") && known("outer") <= vector ? std::vector<int64_t>{vector}
@@ -483,6 +473,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {8 * std::max<int64_t>(vector, 16)};
   if (name == "shallow")
     return {2};
+  if (name == "runs") // streams that a core reads side by side, as of weights
+    return {core.vector < 16 ? 4 : 2};
   if (name == "beside" || name == "group") // of experts: groups share lines of memory
     return {family == "threads" ? 64 : 8};
   if (name == "wide")

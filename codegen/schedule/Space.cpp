@@ -340,6 +340,7 @@ const std::vector<Family> &families() {
         {"block", "rows of a task, which share copies of keys and values", 1, 1 << 16},
         {"split", "keys per task of a single query, at most", 1, 1 << 16},
         {"parts", "tasks of a single query, if each has a vector of keys", 1, 256},
+        {"runs", "runs of such a task's keys, which are read in turns", 1, 16},
         dot,
         ahead,
         amx},

@@ -1,4 +1,5 @@
 // Attention of one query, whose keys are divided among tasks.
+#include "codegen/halide/HalideProducer.h"
 #include "tests/codegen/support/AttentionMaker.h"
 #include "tests/codegen/support/Check.h"
 #include "tests/codegen/support/Instructions.h"
@@ -15,6 +16,23 @@ TEST(OneQuery, Causal) {
   Attention g(2, 3, 24, 40, {}, Storage::F32, positions);
   g.finishWith(g.masked());
   checkKernel(g.finish("causal"), lengths, 1e-5);
+}
+
+/// A part may have fewer vectors of keys than runs, which then have nothing to read, or no multiple of them.
+TEST(OneQuery, RunsOfKeys) {
+  Attention g(2, 3, 24, 40, {}, Storage::BF16, positions);
+  g.finishWith(g.masked());
+  const KernelGraph &graph = g.finish("runs");
+  const CpuTarget target = cpuTarget("x86-64-v3");
+  for (const char *runs : {"1", "3", "4"}) {
+    ScheduleTable table = ScheduleTable::standard();
+    table.add(std::string("attention : runs ") + runs, "runs.txt");
+    KernelRunner runner(graph, target, halideProducer().choose(graph, target, table));
+    for (int64_t past : {0, 40, 63, 71, 87, 1100}) {
+      SCOPED_TRACE(std::string(runs) + " runs after " + std::to_string(past));
+      checkRuns(runner, graph, {{{"B", 2}, {"T", 1}, {"past", past}}}, 1e-5);
+    }
+  }
 }
 
 /// Parts that the window does not reach are not computed.

@@ -20,7 +20,7 @@ namespace quern::codegen {
 
 AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan)
     : AttentionRows(builder, std::move(pattern), plan), split((plan["split"] + width - 1) / width * width),
-      parts(plan["parts"]), dotVectors(plan["dot"]), ahead(plan["ahead"]) {}
+      parts(plan["parts"]), runs(plan["runs"]), dotVectors(plan["dot"]), ahead(plan["ahead"]) {}
 
 /// The model's expression, over products that the way at hand computes.
 Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product &product) {

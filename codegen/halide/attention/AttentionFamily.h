@@ -57,7 +57,8 @@ private:
   // Single: parts of keys in parallel, all heads of a key together.
   int split;      ///< keys per part at most: whole vectors
   int parts;      ///< so many, or a multiple, if each has a vector of keys
-  Expr partKeys;  ///< of the longest one in this run
+  int runs;       ///< of a part's keys, which are read in turns
+  Expr partSlots; ///< places for the keys of the longest part: whole vectors of each run
   int dotVectors; ///< that a step of a dot product takes at once
   int ahead;      ///< bytes ahead of what is read of keys and values that their lines are asked for
   std::vector<Dim> innerHeads, outerHeads;
@@ -65,7 +66,7 @@ private:
   std::vector<Func> singleDots, singleRows;
   std::vector<std::vector<RVar>> singleDepths;
   std::vector<std::pair<Func, Func>> singleLanes; ///< what one element of the second is made of
-  RVar singleKeys;
+  std::vector<RVar> singleKeys;                   ///< run, lane, block
 };
 
 } // namespace quern::codegen

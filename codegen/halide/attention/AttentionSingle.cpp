@@ -1,11 +1,12 @@
 // Takes: an attention of one query. Gives: stages that read keys and values once, in the order of memory.
 // Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
 // are side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
-// waits for; but each thread has as many of them, all nearly as long, as the others would wait for the longest.
+// waits for; but each thread has as many of them, all nearly as long, as the others would wait for the longest. Why runs:
+// one stream of memory leaves a core waiting, so a part is cut into several, which are read in turns.
 //
 //   for each part of the keys (parallel)
-//     dot[head][row][key], score; most, weight, total     key by key, all heads of it; most and total in lanes
-//     partial[head][row][column] += weight v
+//     dot[head][row][slot], score; most, weight, total    vectors of keys of each run in turns, all heads of a key
+//     partial[head][row][column] += weight v              keys of each run in turns; most and total in lanes
 //   the parts together (AttentionFamily.cpp)
 #include "codegen/halide/attention/AttentionFamily.h"
 
@@ -31,8 +32,19 @@ void AttentionFamily::makeSingle() {
   auto partOf = [&](const Expr &at) {
     return cast<int32_t>((cast<int64_t>(at / width + 1) * count - 1) / cast<int64_t>(vectors));
   };
-  partKeys = (vectors + (count - 1)) / count * width;
-  Expr begin = start(part), keys = start(part + 1) - begin;
+  Expr begin = start(part), vectorsOfPart = (start(part + 1) - begin) / width;
+  // A slot is a place in what a task computes: blocks of a vector of each run, in the order of reading.
+  const int blockKeys = runs * width;
+  Expr perRun = (vectorsOfPart + (runs - 1)) / runs;
+  partSlots = ((vectors + (count - 1)) / count + (runs - 1)) / runs * blockKeys;
+  auto vectorAt = [&](const Expr &block, const Expr &run) { return run * perRun + block; };
+  auto isThere = [&](const Expr &block, const Expr &run) {
+    return block < perRun && vectorAt(block, run) < vectorsOfPart;
+  };
+  auto keyAt = [&](const Expr &block, const Expr &run, const Expr &of) {
+    return begin + vectorAt(block, run) * width + of;
+  };
+  Expr block = key / blockKeys, run = key / width % runs, there = isThere(block, run);
   Expr first = 0, last = count - 1;
   // All heads in one: what is skipped must not depend on them.
   if (p.upper && p.upper->terms.empty())
@@ -42,7 +54,7 @@ void AttentionFamily::makeSingle() {
   if (p.lower && p.ring)
     first = select(b.extent(*p.ring) > 0, 0, first);
 
-  Expr at = begin + key, inside = min(at, length - 1);
+  Expr at = keyAt(block, run, key % width), inside = min(at, length - 1);
   Index where = rowIndex(KernelBuilder::varsOf(p.heads), row);
   where[p.query.name] = 0;
   std::vector<Expr> args = headArgs({key, row});
@@ -54,7 +66,7 @@ void AttentionFamily::makeSingle() {
     for (auto dim = dot.depth.rbegin(); dim != dot.depth.rend(); ++dim)
       region.push_back({0, b.extent(dim->size)});
     RDom r(region);
-    r.where(key < keys);
+    r.where(there);
     Index q = where, place = KernelBuilder::varsOf(p.heads);
     place[p.key.name] = inside;
     std::vector<RVar> over;
@@ -72,12 +84,11 @@ void AttentionFamily::makeSingle() {
   }
   singleScore = b.newFunc("single_score", p.result);
   singleScore(asVars(args)) =
-      math::choose(key < keys,
-                   scoreAt(
-                       where, at,
-                       [&](const AttentionDot &, size_t i) {
-                         return scales[i].defined() ? singleDots[i](args) * scales[i] : Expr(singleDots[i](args));
-                       }),
+      math::choose(there,
+                   scoreAt(where, at,
+                           [&](const AttentionDot &, size_t i) {
+                             return scales[i].defined() ? singleDots[i](args) * scales[i] : Expr(singleDots[i](args));
+                           }),
                    math::negativeInfinity());
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
@@ -86,7 +97,7 @@ void AttentionFamily::makeSingle() {
     std::vector<Expr> call = headArgs({lane, row});
     call.push_back(part);
     Func lanes = b.newFunc(std::string(what) + "_lanes", p.result), all = b.newFunc(what, p.result);
-    RDom v(0, partKeys / width);
+    RDom v(0, partSlots / width);
     std::vector<Expr> read = call;
     read[0] = v.x * width + lane;
     lanes(asVars(call)) = least;
@@ -105,15 +116,15 @@ void AttentionFamily::makeSingle() {
   singleWeight = b.newFunc("single_weight", p.result);
   singleWeight(asVars(args)) = math::expOfDifference(math::sub(singleScore(args), shift));
   singleTotal = inLanes("single_total", singleWeight, 0.0f, std::plus<Expr>());
-  RDom r(0, partKeys);
-  r.where(r.x < keys);
-  singleKeys = r.x;
-  std::vector<Expr> read = headArgs({r.x, row});
+  RDom r(0, runs, 0, width, 0, partSlots / blockKeys);
+  r.where(isThere(r.z, r.x));
+  singleKeys = {r.x, r.y, r.z};
+  std::vector<Expr> read = headArgs({r.z * blockKeys + r.x * width + r.y, row});
   read.push_back(part);
   singleSums = b.newFunc("single_sums", p.result);
   Index index = KernelBuilder::varsOf(p.heads);
   index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(begin + r.x, length - 1);
+  index[b.graph.nodes[p.result].names[0]] = min(keyAt(r.z, r.x, r.y), length - 1);
   singleSums(asVars(sumArgs)) = 0.0f;
   auto [number, scale] = numberAndScale(p.v, index, {p.column});
   Expr weight = singleWeight(read);
@@ -162,12 +173,16 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   singlePartial.parallel(task);
   LoopLevel here(singlePartial, task);
 
+  const int longest = (split + runs * width - 1) / (runs * width) * (runs * width); // slots
   for (size_t i = 0; i < singleDots.size(); ++i) {
     Func &dot = singleDots[i];
-    dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
+    dot.compute_at(here).bound_extent(key, partSlots).bound_storage(key, longest).vectorize(key, width);
     std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
     before.push_back(row);
-    dot.update().reorder(with(before, {key}));
+    Var block("block"), inBlock("in_block"), run("run");
+    dot.update().split(key, block, inBlock, runs * width).split(inBlock, run, lane, width);
+    before.push_back(run);
+    dot.update().reorder(with(before, {lane, block})).unroll(run);
     int depth = dotVectors * width;
     while (depth > 1 && *p.dots[i].depth.back().fixed() % depth)
       depth /= 2;
@@ -176,14 +191,14 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
     b.fetchAhead(dot, p.dots[i].k, ahead);
   }
   b.fetchAhead(singleSums, p.v, ahead);
-  singleScore.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
-  singleWeight.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
+  singleScore.compute_at(here).bound_extent(key, partSlots).bound_storage(key, longest).vectorize(key, width);
+  singleWeight.compute_at(here).bound_extent(key, partSlots).bound_storage(key, longest).vectorize(key, width);
   singleMost.compute_at(here);
   singleTotal.compute_at(here);
   for (auto &[lanes, all] : singleLanes)
     lanes.compute_at(all, row);
   singleSums.compute_at(here);
-  singleSums.update().reorder(with({column, row}, {singleKeys}));
+  singleSums.update().reorder(with({column, row, singleKeys[0]}, {singleKeys[1], singleKeys[2]}));
   if (narrow > 1) {
     singleSums.vectorize(column, narrow, TailStrategy::GuardWithIf);
     singleSums.update().vectorize(column, narrow, TailStrategy::GuardWithIf);
