@@ -42,7 +42,8 @@ KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const Ke
   folder = mkdtemp(name);
   PlanOptions options{cpuTarget(QUERN_DEVICE_TARGET), ScheduleTable::standard()};
   producerOf(plan, graph, options).make(graph, plan, options.target, "k", EmitForm::Object, folder + "/k.o");
-  std::string command = "cc -shared -o " + folder + "/k.so " + folder + "/k.o"; // this program has what it calls
+  std::string command =
+      "cc -shared -nostdlib -o " + folder + "/k.so " + folder + "/k.o"; // this program has what it calls
   if (std::system(command.c_str()))
     throw std::runtime_error("failed: " + command);
   library = dlopen((folder + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
