@@ -12,26 +12,31 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 
 using namespace quern::codegen;
 
 namespace {
 
-std::mutex guard;
 std::map<uint64_t, int> asked; ///< how often for each line
+std::vector<uint64_t> inOrder; ///< lines, as they were asked for
 
 int noteLine(void *address) {
-  std::lock_guard<std::mutex> lock(guard);
-  ++asked[reinterpret_cast<uint64_t>(address) / 64];
+  inOrder.push_back(reinterpret_cast<uint64_t>(address) / 64);
+  ++asked[inOrder.back()];
   return 0;
 }
 
+/// Calls `noteLine` for each request, and runs tasks one after the other.
 class NoteLines : public Halide::Internal::IRMutator {
   using IRMutator::visit;
+  Halide::Internal::Stmt visit(const Halide::Internal::For *loop) override {
+    return Halide::Internal::For::make(loop->name, loop->min, loop->extent, Halide::Internal::ForType::Serial,
+                                       loop->partition_policy, loop->device_api, mutate(loop->body));
+  }
   Expr visit(const Halide::Internal::Call *call) override {
     if (call->name != "llvm.prefetch.p0")
       return IRMutator::visit(call);
@@ -111,6 +116,7 @@ void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::str
     built.pipeline.add_custom_lowering_pass(new NoteLines);
     built.pipeline.set_jit_externs({{"quern_note_line", Halide::JITExtern(noteLine)}});
     asked.clear();
+    inOrder.clear();
     built.pipeline.realize({result}, Halide::Target("host"));
   });
 }
@@ -201,6 +207,26 @@ TEST(FetchAhead, AsksForColumnsOfTiles) {
     }
     EXPECT_GE(ofWeight.lines, ofWeight.all - skipped);
     EXPECT_GE(ofWeight.times, uint64_t(many / 6) * (ofWeight.all - tasks * skipped));
+  }
+}
+
+/// A row by itself reads streams that go on from task to task: of its part of the weight each asks for one line after the other.
+TEST(FetchAhead, StreamsGoOnFromTaskToTask) {
+  constexpr int packed = 16, wide = 1024, side = 4, ahead = 512 / 64;
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("M", 1), depth}), w = g.weight({dim("O", wide), depth}, packed, Storage::F32);
+  g.yield(g.contract(x, w, {"I"}));
+  Halide::Buffer<> left(Halide::Float(32), deep, 1), right(Halide::Float(32), packed, deep, wide / packed),
+      result(Halide::Float(32), wide, 1);
+  noteLines(g.finish("streams"), cpuTarget("x86-64-v3"), "contract : side 4, ahead 512", {left, right, result});
+  const uint64_t begin = reinterpret_cast<uint64_t>(right.data()) / 64, all = right.size_in_bytes() / 64;
+  std::vector<std::vector<uint64_t>> streams(side);
+  for (uint64_t line : inOrder) // what is read there, as it asks
+    if (line >= begin + ahead && line < begin + ahead + all)
+      streams[(line - ahead - begin) * side / all].push_back(line);
+  for (const std::vector<uint64_t> &stream : streams) {
+    EXPECT_GE(stream.size(), all / side);
+    EXPECT_TRUE(std::is_sorted(stream.begin(), stream.end()));
   }
 }
 

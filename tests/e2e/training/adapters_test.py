@@ -94,7 +94,7 @@ class Gradients(Beside):
     def test_names(self):
         """Globs choose; what has no adapter is frozen."""
         folder, tensors = self.write_adapter("some", STORY.name, 4, 12, keep=lambda name: "q_proj" in name or "down_proj" in name)
-        program = self.compile("llama", "--train", "--lora", "4,*q_proj*,*down_proj*", "--lora-scale", 3, "--quantize", "int8", "--config", STORY / "config.json", name="chosen")
+        program = self.compile("llama", "--train", "--lora", "4,*q_proj*,*down_proj*", "--lora-scale", 3, "--quantize", "int4", "--config", STORY / "config.json", name="chosen")
         inputs = {"tokens": random_tokens(3, 2, 10, 512)}
         got = self._evaluate([program, "grad", "--adapter", folder], STORY, inputs, ())
         self.assertEqual(sorted(got), sorted(["loss", *("grad." + name.removeprefix(PREFIX) for name in tensors)]))

@@ -111,7 +111,7 @@ TEST_P(TokenizerStress, SurvivesLongTextsOfEachKind) {
       text += part;
     texts.push_back(text);
   }
-  for (const std::string &text : texts) { // half a second each; what is quadratic would take an hour, and meets CTest's limit
+  for (const std::string &text : texts) { // what is quadratic would take an hour, and meets CTest's limit
     std::vector<int> ids = tokenizer.encode(text, true);
     EXPECT_FALSE(ids.empty()) << quote(text.substr(0, 8));
     EXPECT_NO_THROW(tokenizer.decode(ids, true)) << quote(text.substr(0, 8));
