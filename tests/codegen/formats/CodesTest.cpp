@@ -271,7 +271,8 @@ const auto moreSuperBlocks =
     testing::Values(std::tuple(Storage::Q4K, 512), std::tuple(Storage::Q5K, 512), std::tuple(Storage::Q5K, 331),
                     std::tuple(Storage::Q8K, 331), std::tuple(Storage::Q8K, 256), std::tuple(Storage::Q41, 331),
                     std::tuple(Storage::Q51, 96), std::tuple(Storage::Q4Z, 331), std::tuple(Storage::Q4Z, 512));
-INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes, superBlocks);
+INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes, testing::Values(std::tuple(Storage::Q4K, 331)));
+INSTANTIATE_TEST_SUITE_P(MoreOfSuperBlocks, Codes, testing::Values(std::tuple(Storage::Q6K, 331)));
 INSTANTIATE_TEST_SUITE_P(SuperBlocks, RowsInCodes, superBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, Codes, moreSuperBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsInCodes, moreSuperBlocks);
