@@ -1,5 +1,6 @@
 """Nothing that is built depends on the processor of the machine that builds it. What is carried by programs uses instructions beyond the oldest
 x86-64 only where it asks for the processor first."""
+import importlib
 import json
 import os
 import pathlib
@@ -13,6 +14,16 @@ from tests.e2e.harness import BUILD, DATA, EXAMPLES, QUERN, ROOT, Case, run
 
 FLAG = re.compile(r"(^|\s)-m(arch|cpu|tune|avx|fma|f16c|sse|ssse|bmi|popcnt|lzcnt|movbe)")
 CHOOSES = {"Probe.cpp.o"}  # its functions carry their own target, and it asks which of them the processor has
+
+
+def listed_tests():
+    """All that CTest knows, of every tier."""
+    text = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout
+    return json.loads(text)["tests"]
+
+
+def cases_of(suite):
+    return set().union(*map(cases_of, suite)) if isinstance(suite, unittest.TestSuite) else {suite.id()}
 
 
 class Flags(Case):
@@ -60,8 +71,7 @@ class Flags(Case):
     def test_sanitizers_run_what_they_build(self):
         """Each preset of a sanitizer selects tests of every room whose tests it builds, and of no other."""
         presets = json.loads((ROOT / "CMakePresets.json").read_text())
-        listed = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout
-        names = [test["name"] for test in json.loads(listed)["tests"]]
+        names = [test["name"] for test in listed_tests()]
         built = {preset["name"]: preset["targets"] for preset in presets["buildPresets"] if "targets" in preset}
         self.assertEqual(sorted(built), ["asan", "tsan"])
         for preset in presets["testPresets"]:
@@ -70,6 +80,19 @@ class Flags(Case):
             self.assertEqual(preset["execution"]["noTestsAction"], "error")
             chosen = {name.split(".")[0] for name in names if re.search(preset["filter"]["include"]["name"], name)}
             self.assertEqual({f"quern_{room}_tests" for room in chosen}, set(built[preset["name"]]))
+
+    def test_every_case_is_in_a_tier(self):
+        """CMakeLists.txt chooses some cases of a file by their names: none is left out."""
+        loader, there, chosen = unittest.TestLoader(), set(), set()
+        for command in (test.get("command", []) for test in listed_tests()):
+            if "-m" in command:
+                module, *names = command[command.index("-m") + 1:]
+                module = importlib.import_module(module)
+                everything = loader.loadTestsFromModule(module)
+                there |= cases_of(everything)
+                chosen |= cases_of(loader.loadTestsFromNames(names, module) if names else everything)
+        self.assertGreater(len(there), 500)
+        self.assertEqual(sorted(there - chosen), [])
 
     def test_programs_are_hardened(self):
         """Position-independent, tables of functions read-only, data not executable, the runtime's functions with stack protectors."""
