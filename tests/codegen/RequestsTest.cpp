@@ -14,19 +14,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <set>
 #include <utility>
 
 using namespace quern::codegen;
 
 namespace {
 
-std::map<uint64_t, int> asked; ///< how often for each line
-std::vector<uint64_t> inOrder; ///< lines, as they were asked for
+std::vector<uint64_t> asked; ///< lines, one after the other
 
 int noteLine(void *address) {
-  inOrder.push_back(reinterpret_cast<uint64_t>(address) / 64);
-  ++asked[inOrder.back()];
+  asked.push_back(reinterpret_cast<uint64_t>(address) / 64);
   return 0;
 }
 
@@ -116,7 +114,6 @@ void noteLines(const KernelGraph &graph, const CpuTarget &target, const std::str
     built.pipeline.add_custom_lowering_pass(new NoteLines);
     built.pipeline.set_jit_externs({{"quern_note_line", Halide::JITExtern(noteLine)}});
     asked.clear();
-    inOrder.clear();
     built.pipeline.realize({result}, Halide::Target("host"));
   });
 }
@@ -128,11 +125,12 @@ struct Asked {
 
 Asked linesOf(const Halide::Buffer<> &buffer) {
   const uint64_t begin = reinterpret_cast<uint64_t>(buffer.data()) / 64, all = buffer.size_in_bytes() / 64;
-  Asked found{0, all, 0};
-  for (auto [line, often] : asked)
+  std::set<uint64_t> lines;
+  uint64_t times = 0;
+  for (uint64_t line : asked)
     if (line >= begin && line < begin + all)
-      ++found.lines, found.times += uint64_t(often);
-  return found;
+      lines.insert(line), ++times;
+  return {lines.size(), all, times};
 }
 
 } // namespace
@@ -221,7 +219,7 @@ TEST(FetchAhead, StreamsGoOnFromTaskToTask) {
   noteLines(g.finish("streams"), cpuTarget("x86-64-v3"), "contract : side 4, ahead 512", {left, right, result});
   const uint64_t begin = reinterpret_cast<uint64_t>(right.data()) / 64, all = right.size_in_bytes() / 64;
   std::vector<std::vector<uint64_t>> streams(side);
-  for (uint64_t line : inOrder) // what is read there, as it asks
+  for (uint64_t line : asked) // what is read there, as it asks
     if (line >= begin + ahead && line < begin + ahead + all)
       streams[(line - ahead - begin) * side / all].push_back(line);
   for (const std::vector<uint64_t> &stream : streams) {

@@ -173,14 +173,14 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   singlePartial.parallel(task);
   LoopLevel here(singlePartial, task);
 
-  const int longest = (split + runs * width - 1) / (runs * width) * (runs * width); // slots
+  const int blockKeys = runs * width, longest = (split + blockKeys - 1) / blockKeys * blockKeys; // slots
   for (size_t i = 0; i < singleDots.size(); ++i) {
     Func &dot = singleDots[i];
     dot.compute_at(here).bound_extent(key, partSlots).bound_storage(key, longest).vectorize(key, width);
     std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
     before.push_back(row);
     Var block("block"), inBlock("in_block"), run("run");
-    dot.update().split(key, block, inBlock, runs * width).split(inBlock, run, lane, width);
+    dot.update().split(key, block, inBlock, blockKeys).split(inBlock, run, lane, width);
     before.push_back(run);
     dot.update().reorder(with(before, {lane, block})).unroll(run);
     int depth = dotVectors * width;

@@ -96,7 +96,7 @@ class Tune(Case):
         spec.write_text("quern 1\nmodel words {\n  dim V = 256, D = 64\n  forward(tokens: int[B, T]) -> [B, T, V] {\n"
                         '    return linear[D -> V](tanh(embedding[V -> D](tokens) @ "words"), false) @ "head"\n  }\n}\n')
         database = self.scratch / "bundle.sqlite"
-        for _ in range(3):  # threads that met in a context without locks ended about one run of five
+        for _ in range(6):  # threads that met in a context without locks ended about one run of five
             made = self.tune(spec, "-p", 16, "--target", "x86-64-v3", "--bundle", bundle, "--database", database)
         count = int(made.out.split(": ")[1].split()[0])
         self.assertGreater(count, 20)

@@ -207,7 +207,7 @@ TEST(VocabularyFiles, DamagedVocabulariesOfGgufEndInAnErrorOrLoad) {
           } catch (const UserError &) {
           }
         },
-        120);
+        300);
 }
 
 } // namespace
