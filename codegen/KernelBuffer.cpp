@@ -10,10 +10,11 @@ namespace quern::codegen {
 
 KernelBuffer::KernelBuffer(const Layout &layout, Storage storage, std::vector<int64_t> shape)
     : layout(layout), storage(storage), lengths(std::move(shape)) {
+  halide.type = storedType(storage, layout);
   int64_t elements = 1;
   auto add = [&](int64_t extent, int64_t stride) { dims.push_back({0, int32_t(extent), int32_t(stride), 0}); };
   if (layout.packed) {
-    for (int64_t extent : packedExtents(storage, layout.tile, lengths)) {
+    for (int64_t extent : packedExtents(storage, layout, lengths)) {
       add(extent, elements);
       elements *= extent;
     }
@@ -29,7 +30,6 @@ KernelBuffer::KernelBuffer(const Layout &layout, Storage storage, std::vector<in
   }
   halide.dim = dims.data();
   halide.dimensions = static_cast<int32_t>(dims.size());
-  halide.type = storedType(storage);
   memory.assign(elements * halide.type.bytes() + 64, 0);
   halide.host = base();
 }
@@ -43,9 +43,12 @@ int64_t KernelBuffer::placeOf(const std::vector<int64_t> &at) const {
     return sum;
   }
   int64_t tile = layout.tile, depth = lengths[rank - 1], tiles = (lengths[rank - 2] + tile - 1) / tile;
+  const int64_t inWord = layout.beside;
   for (size_t d = 0; d + 2 < rank; ++d)
     sum = sum * lengths[d] + at[d];
-  return ((sum * tiles + at[rank - 2] / tile) * depth + at[rank - 1]) * tile + at[rank - 2] % tile;
+  const int64_t word =
+      ((sum * tiles + at[rank - 2] / tile) * (depth / inWord) + at[rank - 1] / inWord) * tile + at[rank - 2] % tile;
+  return word * inWord + at[rank - 1] % inWord;
 }
 
 void KernelBuffer::forEach(const std::function<void(int64_t, int64_t)> &visit) const {

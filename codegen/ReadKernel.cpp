@@ -31,6 +31,7 @@ static Layout readLayout(ir::LayoutAttr attr) {
   Layout layout;
   layout.packed = attr.isPacked();
   layout.tile = attr.getTile();
+  layout.beside = attr.getBeside();
   if (!layout.packed)
     for (StringAttr text : attr.getStrides()) {
       std::optional<ir::Size> size = ir::Size::parse(text.getValue());

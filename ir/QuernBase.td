@@ -124,11 +124,13 @@ def Quern_LayoutAttr : Quern_Attr<"Layout", "layout"> {
     `#quern.layout<"strided", ["64", "_", "1"]>`: one stride (in elements) for each dimension of the type, in order.
     `#quern.layout<"packed", ["_", "_"], tile = 64, dims = ["O", "I"]>`: a weight packed at load to
     [ceil(O / tile)][I][tile], zero padded; the strides (for O and I) say where the stored tensor has its elements.
+    With `beside = 2` to [ceil(O / tile)][I / 2][tile][2]: two neighbours along I are one word, as processors multiply bf16.
     Dimensions of the type before these two are stacked: one packed matrix after the other.
   }];
   let parameters = (ins StringRefParameter<"strided or packed">:$form, OptionalArrayRefParameter<"::mlir::StringAttr">:$strides,
-                        DefaultValuedParameter<"int64_t", "0">:$tile, OptionalArrayRefParameter<"::mlir::StringAttr">:$dims);
-  let assemblyFormat = "`<` $form (`,` `[` $strides^ `]`)? (`,` `tile` `=` $tile^)? (`,` `dims` `=` `[` $dims^ `]`)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$tile, OptionalArrayRefParameter<"::mlir::StringAttr">:$dims,
+                        DefaultValuedParameter<"int64_t", "1">:$beside);
+  let assemblyFormat = "`<` $form (`,` `[` $strides^ `]`)? (`,` `tile` `=` $tile^)? (`,` `dims` `=` `[` $dims^ `]`)? (`,` `beside` `=` $beside^)? `>`";
   let extraClassDeclaration = [{
     bool isPacked() const { return getForm() == "packed"; }
     ::quern::ir::Size getStride(unsigned i) const;

@@ -374,7 +374,10 @@ LogicalResult KernelOp::verify() {
     if (!llvm::all_of(layout.getStrides(), [](StringAttr stride) { return Size::parse(stride.getValue()); }))
       return false;
     if (!layout.isPacked())
-      return layout.getForm() == "strided" && layout.getStrides().size() == tensor.getRank();
+      return layout.getForm() == "strided" && layout.getStrides().size() == tensor.getRank() && layout.getBeside() == 1;
+    if (layout.getBeside() != 1 && (layout.getBeside() != 2 || tensor.getStorage() != Storage::BF16 ||
+                                    !tensor.getRank() || tensor.getDims().back().getStatic().value_or(1) % 2))
+      return false;
     return layout.getDims().size() == 2 && layout.getTile() > 0 && layout.getTile() <= 4096 && tensor.getRank() >= 2 &&
            llvm::all_of(tensor.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }) &&
            llvm::all_of(layout.getDims(), [&](StringAttr dim) { return tensor.find(dim.getValue()) >= 0; });

@@ -20,7 +20,7 @@ namespace quern::passes {
 struct PassOptions {
   /// What choices between computing and memory count with.
   support::Machine machine = support::assumedMachine();
-  PackingRule packing = [](int64_t, int64_t) { return 0; };
+  PackingRule packing;
   RowsOfExperts rowsOfExperts = {};
   /// Of a chunk of rows whose loss and gradient are computed together (chunk-loss).
   int64_t logitsBytes = int64_t(64) << 20;

@@ -34,8 +34,8 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createFlattenWeightsPass);
   // The rule that codegen brings depends on the machine, and tests must not.
   auto tiles = [](int64_t rows, int64_t) { return int64_t(rows < 16 ? 0 : 8); };
-  mlir::registerPass([=] { return quern::passes::createPackProjectionsPass(tiles); });
-  mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass(tiles); });
+  mlir::registerPass([=] { return quern::passes::createPackProjectionsPass({tiles}); });
+  mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass({tiles}); });
   mlir::registerPass([] { return quern::passes::createNarrowStoragePass(); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass([] { return quern::passes::createPlanMemoryPass(); });

@@ -4,6 +4,7 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
+#include "codegen/halide/Math.h"
 #include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
@@ -124,7 +125,7 @@ void KernelBuilder::declareArguments() {
     const Node &node = graph.nodes[i];
     const Layout &layout = graph.argumentLayouts[i];
     int rank = static_cast<int>(node.dims.size());
-    ImageParam buffer(storedType(node.storage), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
+    ImageParam buffer(storedType(node.storage, layout), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
     std::vector<Expr> extents;
     std::vector<std::optional<int64_t>> strides;
     if (layout.packed) {
@@ -132,7 +133,7 @@ void KernelBuilder::declareArguments() {
       for (const Dim &dim : node.dims)
         shape.push_back(*dim.fixed());
       int64_t stride = 1;
-      for (int64_t length : packedExtents(node.storage, layout.tile, shape)) {
+      for (int64_t length : packedExtents(node.storage, layout, shape)) {
         extents.push_back(static_cast<int32_t>(length));
         strides.push_back(stride);
         stride *= length;
@@ -166,6 +167,11 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     args.insert(args.begin(), {row % tile, inner, row / tile});
     if (bitsOfCode(node.storage))
       return numberAt({arguments[i], node.storage, args, target}, codePlace(node.storage, inner));
+    if (layout.beside > 1) {
+      const int each = static_cast<int>(layout.beside);
+      args[1] = inner / each;
+      return math::widenHalf(arguments[i](args), inner % each);
+    }
   }
   return loaded(arguments[i](args), node.storage);
 }

@@ -25,11 +25,11 @@ BufferHeaders::BufferHeaders(Operation *entryEnd, SizeEmitter &size, LLVM::LLVMF
     : entry(entryEnd), size(size), function(function), loc(function.getLoc()) {}
 
 /// The constant's part for one more header, with the lengths that are known. Gives its position.
-int64_t BufferHeaders::append(Storage storage, ArrayRef<Dim> dims) {
+int64_t BufferHeaders::append(halide_type_t type, ArrayRef<Dim> dims) {
   int64_t start = known.size();
   auto add = [&](const auto &fields) { known.append(reinterpret_cast<const char *>(&fields), sizeof(fields)); };
   halide_buffer_t header = {};
-  header.type = storedType(storage);
+  header.type = type;
   header.dimensions = dims.size();
   add(header);
   for (const Dim &dim : dims)
@@ -42,9 +42,9 @@ Value BufferHeaders::at(OpBuilder &builder, int64_t position) {
                              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(position)});
 }
 
-Value BufferHeaders::header(Storage storage, ArrayRef<Dim> dims, OpBuilder &here) {
+Value BufferHeaders::header(halide_type_t type, ArrayRef<Dim> dims, OpBuilder &here) {
   bool ofChunk = false; // what an iteration of a loop stores is not for those after the loop
-  std::string key = support::elementName(storage);
+  std::string key = std::to_string(type.as_u32());
   for (const auto &[extent, stride] : dims) {
     ofChunk |= overAllIterations(extent) != extent || overAllIterations(stride) != stride;
     key += "," + extent.str() + ":" + stride.str();
@@ -62,7 +62,7 @@ Value BufferHeaders::header(Storage storage, ArrayRef<Dim> dims, OpBuilder &here
     Value constant = LLVM::AddressOfOp::create(entry, loc, pointer, (function.getName() + ".headers").str());
     LLVM::MemcpyOp::create(entry, loc, block, constant, count, /*isVolatile=*/false);
   }
-  int64_t start = append(storage, dims);
+  int64_t start = append(type, dims);
   Value made = at(entry, start);
   LLVM::StoreOp::create(entry, loc, at(entry, start + dimField(0)), at(entry, start + offsetof(halide_buffer_t, dim)));
   OpBuilder &b = ofChunk ? here : entry;

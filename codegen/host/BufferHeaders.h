@@ -4,6 +4,8 @@
 
 #include "codegen/host/SizeEmitter.h"
 
+#include <HalideRuntime.h>
+
 namespace quern::codegen {
 
 /// All headers of a function are one block of its stack. Its known parts are copied from a constant when the function
@@ -22,12 +24,12 @@ public:
   void nextLaunch() { used.clear(); }
   /// The header of a buffer, dimensions from the innermost. Lengths of a chunk are stored where `here` stands, as they
   /// are known within its iteration only.
-  mlir::Value header(support::Storage storage, llvm::ArrayRef<Dim> dims, mlir::OpBuilder &here);
+  mlir::Value header(halide_type_t type, llvm::ArrayRef<Dim> dims, mlir::OpBuilder &here);
   /// After the last header: its constant, and the block's size.
   void finish();
 
 private:
-  int64_t append(support::Storage storage, llvm::ArrayRef<Dim> dims);
+  int64_t append(halide_type_t type, llvm::ArrayRef<Dim> dims);
   mlir::Value at(mlir::OpBuilder &builder, int64_t position);
 
   mlir::OpBuilder entry;

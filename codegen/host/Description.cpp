@@ -290,6 +290,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
       if (slot.storage != Storage::F32)
         layout["storage"] = quern::support::storageName(slot.storage);
+      if (slot.beside != 1)
+        layout["beside"] = slot.beside;
       for (const Slots::Part &part : slot.parts) {
         layout["parts"].push_back(
             {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});

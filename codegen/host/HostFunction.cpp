@@ -185,8 +185,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
   else
     for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
       add(part, joined.getInto().getName() == outer ? name : outer, {});
-  return slot(
-      program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.getStorage()));
+  return slot(program.slots.packed(params, parts, layout, *type.getDims().back().getStatic(), type.getStorage()));
 }
 
 // ---- headers of buffers
@@ -195,20 +194,21 @@ Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
   SmallVector<BufferHeaders::Dim> dims; // Halide counts from the innermost
   for (int i = static_cast<int>(type.getRank()) - 1; i >= 0; --i)
     dims.emplace_back(type.getDims()[i].getSize(), strides[i]);
-  return headers->header(type.getStorage(), dims, b);
+  return headers->header(storedType(type.getStorage()), dims, b);
 }
 
-Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
+Value HostFunction::packedBuffer(NamedTensorType type, LayoutAttr attr) {
+  const Layout layout{.packed = true, .tile = attr.getTile(), .beside = attr.getBeside()};
   std::vector<int64_t> shape;
   for (DimAttr dim : type.getDims())
     shape.push_back(*dim.getStatic());
   SmallVector<BufferHeaders::Dim> dims;
   int64_t stride = 1;
-  for (int64_t extent : packedExtents(type.getStorage(), tile, shape)) {
+  for (int64_t extent : packedExtents(type.getStorage(), layout, shape)) {
     dims.emplace_back(extent, stride);
     stride *= extent;
   }
-  return headers->header(type.getStorage(), dims, b);
+  return headers->header(storedType(type.getStorage(), layout), dims, b);
 }
 
 // ---- operations
@@ -231,7 +231,7 @@ void HostFunction::call(LaunchOp launch) {
   for (auto [input, attr] : llvm::zip(launch.getInputs(), kernel.getArgLayouts())) {
     auto layout = cast<LayoutAttr>(attr);
     if (layout.isPacked())
-      pass(packedBuffer(typeOf(input), layout.getTile()), weight(input, layout));
+      pass(packedBuffer(typeOf(input), layout), weight(input, layout));
     else
       pass(halideBuffer(typeOf(input), quern::ir::viewOf(input).strides), address(input));
   }

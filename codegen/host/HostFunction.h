@@ -40,7 +40,7 @@ private:
   void moveIntoRing(ir::RememberOp remember);
   /// Headers of buffers whose shape is set; addresses are stored before each call.
   mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
-  mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);
+  mlir::Value packedBuffer(ir::NamedTensorType type, ir::LayoutAttr layout);
   mlir::Value field(CallField field);
   mlir::Value loadPointer(mlir::Value table, mlir::Value index);
   mlir::Value offset(mlir::Value pointer, mlir::Value bytes);

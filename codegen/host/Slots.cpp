@@ -86,7 +86,7 @@ int Slots::add(Slot slot) {
       stream << tensor << ",";
     stream << ";";
   }
-  stream << slot.tile << "," << slot.inner << "," << quern::support::elementName(slot.storage);
+  stream << slot.tile << "," << slot.inner << "," << slot.beside << "," << quern::support::elementName(slot.storage);
   for (const Part &part : slot.parts)
     stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride << "," << part.offset;
   auto [it, isNew] = byText.try_emplace(text, slotList.size());
@@ -102,8 +102,8 @@ int Slots::dense(ParamOp param) {
   return add(std::move(slot));
 }
 
-int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner, Storage storage) {
-  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, storage};
+int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, LayoutAttr layout, int64_t inner, Storage storage) {
+  Slot slot{{}, layout.getTile(), inner, layout.getBeside(), {parts.begin(), parts.end()}, storage};
   for (ParamOp param : params) {
     std::vector<std::vector<int>> iterations = iterationsOf(param);
     if (slot.iterations.size() < iterations.size()) // what all iterations share is beside what each has of its own

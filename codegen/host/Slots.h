@@ -27,8 +27,8 @@ public:
   struct Slot {
     std::vector<std::vector<int>>
         iterations; // per iteration: parameters, one after the other (stacked experts, joined weights)
-    // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
-    int64_t tile = 0, inner = 0;
+    // Packed: [ceil(outer / tile)][inner / beside][tile][beside] for each parameter; tile 0: dense, as stored.
+    int64_t tile = 0, inner = 0, beside = 1;
     std::vector<Part> parts; // one for all parameters of an iteration, or one for each
     ir::Storage storage = ir::Storage::F32;
   };
@@ -37,7 +37,7 @@ public:
   int dense(ir::ParamOp param);
   /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for
   /// each.
-  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner,
+  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, ir::LayoutAttr layout, int64_t inner,
              ir::Storage storage);
 
   /// The stored tensors of a gradient, in the order in which they are in it: `type` leads with the iterations of the loops.

@@ -261,8 +261,7 @@ bool hasRoutedCodes(const KernelGraph &graph, const ContractionPattern &p) {
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
   if (p.form != ContractionForm::Packed || p.reduced.size() != 1)
     return false;
-  std::optional<int64_t> depth = p.reduced[0].fixed();
-  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::BF16 &&
+  return p.reduced[0].fixed() && graph.argumentLayouts[size_t(tableOf(graph, p, p.w))].beside == 2 &&
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
 }
 

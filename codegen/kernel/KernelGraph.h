@@ -134,7 +134,8 @@ struct Layout {
   bool packed = false;
   /// Strided: per dimension the stride in elements, where it is fixed; else the buffer says.
   std::vector<std::optional<int64_t>> strides;
-  int64_t tile = 0; ///< packed: rows per tile; the last two dimensions are rows and reduction
+  int64_t tile = 0;   ///< packed: rows per tile; the last two dimensions are rows and reduction
+  int64_t beside = 1; ///< packed: neighbours along the reduction that are one word
 };
 
 /// Nodes stand after their operands; the first `layouts` of them are the arguments.

@@ -191,8 +191,9 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double products = family == "grouped" ? 8 : 1; // experts
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
   double fetched = columns * formats.bits / 8 / fromThird * ahead;
-  const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
-  double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
+  const bool pieces = amx && known("amx") > 1;                             // streams of tiles wait less
+  const bool asPacked = amx && formats.bits == 16 && family == "contract"; // pairs are what tiles take
+  double perBlock = (fetched + (asPacked ? 0 : vectors * unpacking())) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
   // As they are multiplied: in pairs, in codes; three pieces of f32.
@@ -237,8 +238,8 @@ double Estimate::fewRows(const PlanPart &part) const {
   double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
   if (double amx = amxOf(part); amx && !integers)
-    tiled = reading + 2 * unpacking() +
-            16 * amx * ofTiles(amx, vectors); // columns become words of two, then all waits for them
+    tiled = reading + (formats.bits == 16 ? 0 : 2 * unpacking()) +
+            16 * amx * ofTiles(amx, vectors); // codes become words of two, then all waits for them
   else if (amx)
     tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});
   else

@@ -342,13 +342,13 @@ SmallVector<Size> quern::passes::canonicalize(KernelBody &body) {
     for (const Size &stride : buffer.strides)
       strides.push_back(StringAttr::get(context, stride.isConstant() ? stride.str() : "_"));
     if (!buffer.tile)
-      return LayoutAttr::get(context, "strided", strides, 0, {});
+      return LayoutAttr::get(context, "strided", strides, 0, {}, 1);
     unsigned rank = type.getRank();
     SmallVector<StringAttr> dims = {StringAttr::get(context, type.getDims()[rank - 2].getName()),
                                     StringAttr::get(context, type.getDims()[rank - 1].getName())};
     // How the checkpoint stores the weight is the loader's concern: kernels for both orders are equal.
     SmallVector<StringAttr> any(2, StringAttr::get(context, "_"));
-    return LayoutAttr::get(context, "packed", any, *buffer.tile, dims);
+    return LayoutAttr::get(context, "packed", any, *buffer.tile, dims, buffer.beside);
   };
   SmallVector<Attribute> inputs, outputs;
   for (auto [argument, buffer] : llvm::zip(kernel.getBlock().getArguments(), body.inputs))

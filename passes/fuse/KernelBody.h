@@ -13,6 +13,7 @@ struct KernelBuffer {
   std::optional<int64_t> tile;         ///< packed weights: rows a tile
   /// Pairs of neighbouring dimensions that became one: `first` (the caller's label) stands for both.
   llvm::SmallVector<std::pair<ir::DimAttr, ir::DimAttr>> merged;
+  int64_t beside = 1; ///< of packed weights: neighbours along the depth that are one word
 };
 
 /// A kernel under construction: `kernel` is not inserted anywhere yet.

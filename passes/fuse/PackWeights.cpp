@@ -85,6 +85,8 @@ void quern::passes::packWeights(KernelBody &body, const PackingRule &tileFor, co
     if (widen && widen->getOperand(0) == argument)
       widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
     body.inputs[i].tile = tile;
+    if (tileFor.pairs && type.getStorage() == Storage::BF16 && *type.getDims()[dims->depth].getStatic() % 2 == 0)
+      body.inputs[i].beside = 2;
   }
   for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments()))
     assert((!typeOf(argument).isCoded() || body.inputs[i].tile) && "what is stored in codes is read in tiles");

@@ -279,6 +279,9 @@ private:
     if (!named || support::kindOf(*named) != Kind::Real)
       throw UserError("unknown storage of a packed layout " + quote(storage));
     packed.storage = *named;
+    packed.beside = layout.value("beside", int64_t(1));
+    if (packed.beside != 1 && (packed.beside != 2 || !isNarrow(*named) || packed.inner % packed.beside))
+      throw UserError("a packed layout has numbers beside each other that are none of two in two bytes each");
     if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
         packed.offset < 0)
       throw UserError("a packed layout has a size below 1");

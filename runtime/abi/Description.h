@@ -73,12 +73,15 @@ struct NarrowLayout {
   auto operator<=>(const NarrowLayout &) const = default;
 };
 
-/// [ceil(outer / tile)][inner][tile] of reals, zeros after the last row; codes in groups along `inner`, as
+/// [ceil(outer / tile)][inner / beside][tile][beside] of reals, zeros after the last row; codes in groups along `inner`, as
 /// support/CodedGroups.h says.
 struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
   Storage storage = Storage::F32;
+  int64_t beside = 1; // of numbers in two bytes: neighbours along `inner`, a part of it
+  /// Of numbers: where one is in its tile.
+  int64_t placeOf(int64_t row, int64_t i) const { return (i / beside * tile + row) * beside + i % beside; }
   /// Of one row.
   int64_t rowBytes() const { return support::bytesOf(storage, inner); }
   int64_t tileBytes() const { return rowBytes() * tile; }

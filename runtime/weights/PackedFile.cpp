@@ -20,7 +20,8 @@ static std::string layoutName(const WeightLayout &layout) {
   auto number = [](int64_t n) { return std::to_string(n); };
   return std::string("packed ") + support::storageName(packed.storage) + " tile " + number(packed.tile) + " of [" +
          number(packed.outer) + ", " + number(packed.inner) + "], strides " + number(packed.outerStride) + " " +
-         number(packed.innerStride) + (packed.offset ? " from " + number(packed.offset) : "");
+         number(packed.innerStride) + (packed.offset ? " from " + number(packed.offset) : "") +
+         (packed.beside > 1 ? ", " + number(packed.beside) + " beside each other" : "");
 }
 
 std::string pieceName(const Description &description, const std::vector<int> &parameters,

@@ -255,7 +255,7 @@ private:
         int64_t i1 = std::min(i0 + block, layout.inner);
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t i = i0; i < i1; ++i)
-            put(to[i * layout.tile + r],
+            put(to[layout.placeOf(r, i)],
                 load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride));
       } // rows beyond the last stay zero, as the memory came
     }
@@ -360,7 +360,7 @@ private:
             const int64_t count = std::min(stripLength, rows - r0);
             reader.read(start + i * l.innerStride + r0, count, strip);
             for (int64_t r = 0; r < count; ++r)
-              put(to[i * l.tile + r0 + r], strip[r]);
+              put(to[l.placeOf(r0 + r, i)], strip[r]);
           }
         continue;
       }
@@ -374,7 +374,7 @@ private:
             for (int64_t i = 0; i < count; ++i)
               reader.read(from + i * l.innerStride, 1, strip + i);
           for (int64_t i = 0; i < count; ++i)
-            put(to[(i0 + i) * l.tile + r], strip[i]);
+            put(to[l.placeOf(r, i0 + i)], strip[i]);
         }
       }
     }

@@ -206,6 +206,7 @@ TEST(FetchAhead, AsksForColumnsOfTiles) {
     EXPECT_GE(ofWeight.lines, ofWeight.all - skipped);
     EXPECT_GE(ofWeight.times, uint64_t(many / 6) * (ofWeight.all - tasks * skipped));
   }
+  EXPECT_EQ(aheadInTiles(cpuTarget("sapphirerapids")), 0);
 }
 
 /// A row by itself reads streams that go on from task to task: of its part of the weight each asks for one line after the other.

@@ -65,7 +65,7 @@ TEST_P(PassMatrix, EveryWayGivesTheSameNumbers) {
   for (const std::string &without : ways) {
     auto lowered = load(GetParam());
     PassOptions options;
-    options.packing = [](int64_t rows, int64_t) { return rows % 8 ? 0 : 8; };
+    options.packing.tile = [](int64_t rows, int64_t) { return rows % 8 ? 0 : 8; };
     options.without.add(without);
     ASSERT_TRUE(succeeded(runPhases(lowered->module(), options, "resolved"))) << "without " << without;
     if (!seen.insert(lowered->print()).second)
@@ -95,7 +95,7 @@ TEST_P(PassMatrix, EveryDumpIsReadAgain) {
   };
   auto program = load(GetParam());
   PassOptions options;
-  options.packing = [](int64_t rows, int64_t) { return rows % 8 ? 0 : 8; };
+  options.packing.tile = [](int64_t rows, int64_t) { return rows % 8 ? 0 : 8; };
   std::vector<std::pair<std::string, std::string>> dumps = {{"resolved", printed(program->module())}};
   ASSERT_TRUE(
       succeeded(runPhases(program->module(), options, "resolved", "", [&](StringRef pass, ModuleOp now, double) {

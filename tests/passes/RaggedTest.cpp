@@ -97,7 +97,7 @@ TEST_P(Ragged, EqualsEachAlone) {
 
   Texts texts(*program, name, second, GetParam().words);
   std::vector<std::unique_ptr<Pass>> passes;
-  passes.push_back(quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }));
+  passes.push_back(quern::passes::createOutlineKernelsPass({}));
   passes.push_back(quern::passes::createPlanMemoryPass());
   lowered->run(std::move(passes));
   for (std::string form : forms)

@@ -44,7 +44,7 @@ inline std::string expectSteps(const std::string &text) {
   }
   std::string module = lowered->print();
   std::vector<std::unique_ptr<mlir::Pass>> passes;
-  passes.push_back(createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }));
+  passes.push_back(createOutlineKernelsPass({}));
   passes.push_back(createPlanMemoryPass());
   lowered->run(std::move(passes));
   EXPECT_LE(difference(whole, lowered->evaluateSteps("forward", inputs, {3, 1, 5})), 1e-12) << "as kernels";

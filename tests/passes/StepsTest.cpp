@@ -71,7 +71,7 @@ TEST_P(Steps, EqualTheWholeAsKernels) {
   std::string name = textFunction(*program);
   lowered->lower();
   std::vector<std::unique_ptr<Pass>> passes;
-  passes.push_back(quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }));
+  passes.push_back(quern::passes::createOutlineKernelsPass({}));
   passes.push_back(quern::passes::createPlanMemoryPass());
   lowered->run(std::move(passes));
   Program::Inputs inputs = inputsFor(program->function(name), 2, 11, 5, GetParam().words);

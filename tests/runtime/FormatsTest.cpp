@@ -293,9 +293,11 @@ TEST_F(Packed, LaysOutAsTheSameNumbersInF32) {
   d.parameters[0].names = {"gptq.weight"};
   d.parameters[0].shape = {24, 64};
   d.ignore = {"gptq_act*", "f8*", "awq*", "exp*"};
-  PackedLayout rows{24, 64, 64, 1, 16, 0}, columns{64, 24, 1, 64, 16, 0}, odd{12, 32, 128, 2, 8, 64};
-  for (const WeightLayout &layout : {WeightLayout(DenseLayout()), WeightLayout(NarrowLayout()), WeightLayout(rows),
-                                     WeightLayout(columns), WeightLayout(odd)}) {
+  PackedLayout rows{24, 64, 64, 1, 16, 0}, columns{64, 24, 1, 64, 16, 0}, odd{12, 32, 128, 2, 8, 64},
+      pairs{24, 64, 64, 1, 16, 0, Storage::BF16, 2}, pairsAcross{64, 24, 1, 64, 16, 0, Storage::BF16, 2};
+  for (const WeightLayout &layout :
+       {WeightLayout(DenseLayout()), WeightLayout(NarrowLayout()), WeightLayout(rows), WeightLayout(columns),
+        WeightLayout(odd), WeightLayout(pairs), WeightLayout(pairsAcross)}) {
     d.slots = {{{{0}}, {layout}}};
     auto want = Weights::load(d, TensorSource::open(path)),
          got = Weights::load(d, TensorSource::open(dataPath("formats/packed-quants.safetensors")));

@@ -394,7 +394,11 @@ TEST(Description, RefusesWhatCannotBe) {
        R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
                                "inner": 3, "tile": 8, "parts": [{"outer": 2, "outer_stride": 3, "inner_stride": 1}]}}]})",
        R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
-                               "inner": 3, "tile": 8, "parts": []}}]})"})
+                               "inner": 3, "tile": 8, "parts": []}}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [6]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
+                               "inner": 3, "tile": 8, "storage": "bf16", "beside": 2, "parts": [{"outer": 2, "outer_stride": 3, "inner_stride": 1}]}}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [6]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
+                               "inner": 2, "tile": 8, "beside": 2, "parts": [{"outer": 3, "outer_stride": 2, "inner_stride": 1}]}}]})"})
     EXPECT_THROW(Description::parse(text), UserError) << text;
 }
 

@@ -155,6 +155,41 @@ TEST(Packing, InTwoBytes) {
   }
 }
 
+/// Two neighbours along the depth are a word, whichever way the matrix is stored and whatever its numbers are; a packed file is for
+/// this layout alone.
+TEST(Packing, InPairs) {
+  constexpr int64_t O = 21, I = 150, tile = 8, tiles = 3;
+  std::vector<float> w(size_t(O * I)), wt(w.size());
+  std::vector<uint16_t> bits(w.size());
+  for (int64_t o = 0; o < O; ++o)
+    for (int64_t i = 0; i < I; ++i) {
+      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = 1 + float(o * 200 + i) / 4096;
+      bits[size_t(o * I + i)] = quern::support::floatToBF16(w[size_t(o * I + i)]);
+    }
+  Description d;
+  d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, ""), parameter({"narrow"}, {O, I}, "")};
+  const PackedLayout along{O, I, I, 1, tile, 0, Storage::BF16, 2}, across{O, I, 1, O, tile, 0, Storage::BF16, 2};
+  d.slots = {{{{0}}, {along}}, {{{1}}, {across}}, {{{2}}, {along}}};
+  const std::string path = temporaryPath("pairs.safetensors");
+  writeSafetensors(path, {{"w", Dtype::F32, {O, I}, w.data()},
+                          {"wt", Dtype::F32, {I, O}, wt.data()},
+                          {"narrow", Dtype::BF16, {O, I}, bits.data()}});
+  std::unique_ptr<Weights> weights = Weights::load(d, TensorSource::open(path));
+  for (int slot : {0, 1, 2})
+    for (int64_t o = 0; o < tiles * tile; ++o)
+      for (int64_t i = 0; i < I; ++i)
+        ASSERT_EQ(static_cast<const uint16_t *>(
+                      weights->slots()[slot][0])[((o / tile * (I / 2) + i / 2) * tile + o % tile) * 2 + i % 2],
+                  o < O ? bits[size_t(o * I + i)] : 0)
+            << slot << " " << o << " " << i;
+  const std::string packed = temporaryPath("pairs-packed.safetensors");
+  writePacked(packed, weights->pieces());
+  EXPECT_EQ(Weights::load(d, TensorSource::open(packed))->packedBytes(), 0u);
+  std::get<PackedLayout>(d.slots[0].layouts[0]).beside = 1;
+  EXPECT_THAT([&] { Weights::load(d, TensorSource::open(packed)); },
+              testing::ThrowsMessage<UserError>(HasSubstr("packed for a program with other layouts")));
+}
+
 /// What a file has in two bytes goes through no rounding, and is used where it is stored.
 TEST(Packing, TwoBytesOfAFile) {
   std::vector<uint16_t> bits(64);

@@ -66,7 +66,7 @@ TEST(SecondProducer, MakesAllKernelsOfAGoldenModel) {
   codegen::PlanOptions plans{
       codegen::cpuTarget("native"), codegen::ScheduleTable::standard(), {&test::plainProducer()}};
   passes::PassOptions options;
-  options.packing = [&](int64_t rows, int64_t inner) {
+  options.packing.tile = [&](int64_t rows, int64_t inner) {
     return codegen::weightTile(rows, inner, plans.schedules, plans.target);
   };
   options.planning = [&](mlir::ModuleOp module) { return codegen::planKernels(module, plans); };

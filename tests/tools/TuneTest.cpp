@@ -206,7 +206,7 @@ protected:
     diagnostics.print(messages, false);
     ASSERT_TRUE(scheduled) << messages.str();
     passes::PassOptions passes;
-    passes.packing = [this](int64_t rows, int64_t inner) {
+    passes.packing.tile = [this](int64_t rows, int64_t inner) {
       return weightTile(rows, inner, options.compile.schedules, options.compile.target);
     };
     passes.planning = [this](mlir::ModuleOp module) { return planKernels(module, options.compile); };

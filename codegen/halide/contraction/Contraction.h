@@ -45,6 +45,10 @@ protected:
   int runOfTiles() const;
   Expr signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four, const Expr &byte) const;
   const Halide::ImageParam &packedBuffer() const { return b.arguments[tableOf(w)]; }
+  /// Of a packed weight: neighbours along the depth that are one word of its buffer.
+  int numbersInWord() const {
+    return packed ? static_cast<int>(b.graph.argumentLayouts[size_t(tableOf(w))].beside) : 1;
+  }
   std::vector<Var> tileArgs() const;
   Halide::Region reducedRegion() const;
   void setReduced(Index &index, const Halide::RDom &k) const;

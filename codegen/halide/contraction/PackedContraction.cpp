@@ -157,8 +157,6 @@ LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &ou
 void PackedContraction::scheduleStrip(const LoopLevel &level) {
   if (tiles.byTiles && bits)
     scheduleTiledStrip(level);
-  else if (tiles.pairs)
-    schedulePairStrip(level);
   else
     scheduleStrips(level);
 }
@@ -234,7 +232,7 @@ void PackedContraction::define() {
     alone.readIn(ofAlone);
     singles = integers ? alone.integerSums("single", at, Codes::Stored)
               : bits   ? alone.codedSums("single", at, true)
-                       : alone.sumsOf("single", at, alone.storedColumns());
+                       : alone.sumsOf("single", at, alone.storedColumns(), Codes::Stored);
     if (ofAlone.count > 1) {
       whole = b.newFunc("whole", node);
       std::vector<Var> args = tileArgs();
@@ -243,16 +241,17 @@ void PackedContraction::define() {
   }
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_zero(isFew))
-    fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns());
+    fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns(), Codes::Stored);
   const bool copies = storage != Storage::F32 && !isPicked();
   if (!Internal::is_const_one(isAlone) && !Internal::is_const_one(isFew))
-    tiles = amx && bits                ? tiledCodes()
-            : amx                      ? tiledPairs()
-            : integers                 ? integerSums("sums", last, Codes::Copied)
-            : b.multipliesPairs(*this) ? pairSums("sums", last)
-            : partDepth < *reduced[0].fixed() && !isPicked()
-                ? sumsOfParts(last)
-                : sumsOf("sums", last, copies ? copiedColumns() : storedColumns());
+    tiles =
+        amx && bits                ? tiledCodes()
+        : amx                      ? tiledPairs()
+        : integers                 ? integerSums("sums", last, Codes::Copied)
+        : b.multipliesPairs(*this) ? pairSums("sums", last)
+        : partDepth < *reduced[0].fixed() && !isPicked()
+            ? sumsOfParts(last)
+            : sumsOf("sums", last, copies ? copiedColumns() : storedColumns(), copies ? Codes::Copied : Codes::Stored);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());

@@ -27,7 +27,7 @@ private:
   Expr ofSlices(Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call, const Expr &value) const;
   void multiplyRuns(Sums &sums, const std::vector<Var> &whole, const CodedColumns &from);
   Expr sumOfRow(int run, const Expr &at, Index index);
-  Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
+  Expr halfOfPair(Index index, const Expr &which, const Expr &at) const;
   void scheduleTiledGroups(Sums &sums);
   void scheduleTiledStrip(const Halide::LoopLevel &level);
   Halide::LoopLevel scheduleTiledTotals(const Halide::LoopLevel &level);
@@ -45,7 +45,6 @@ private:
   template <typename Loops> void scheduleEnds(Loops out, const std::vector<Dim> &outside);
   void scheduleStrip(const Halide::LoopLevel &level);
   void scheduleTile(const Halide::LoopLevel &level, const std::vector<Dim> &outside);
-  void schedulePairStrip(const Halide::LoopLevel &level);
 
   int mostTasks;       ///< with fewer tiles of columns, other dimensions are tasks too
   int side;            ///< tiles of columns that a single row is multiplied with at a time

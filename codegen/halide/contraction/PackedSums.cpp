@@ -70,12 +70,18 @@ PackedSums::Columns PackedSums::copiedColumns() {
   };
 }
 
-PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, const Columns &columns) {
+/// Of words as they are stored, the numbers of one are a loop of their own, which is written out.
+PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, const Columns &columns, Codes from) {
   Sums sums{b.newFunc(name, node), {}, {}, {}};
   std::vector<Var> args = tileArgs();
-  RDom k = steps(reducedRegion());
+  const int each = from == Codes::Stored ? numbersInWord() : 1;
+  sums.inWord = each > 1;
+  RDom k = steps(each > 1 ? Region{{0, each}, {0, b.extent(reduced[0].size) / each}} : reducedRegion());
   Index index = start(at);
-  setReduced(index, k);
+  if (each > 1)
+    index[reduced[0].name] = k[1] * each + k[0];
+  else
+    setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     sums.over.push_back(k[i]);
   sums.func(args) = 0.0f;
@@ -178,7 +184,8 @@ void PackedSums::scheduleSum(Sums &sums, const LoopLevel &level, const std::vect
                              int tilesAtOnce, int columns) {
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
-  if (sums.pairs)
+  const bool inner = sums.pairs || sums.inWord;
+  if (inner)
     loops.insert(loops.begin(), sums.over[0]);
   // Known extents keep the sums on the stack.
   sums.func.compute_at(level).bound_extent(lane, columns).bound_extent(beside, tilesAtOnce);
@@ -188,12 +195,14 @@ void PackedSums::scheduleSum(Sums &sums, const LoopLevel &level, const std::vect
     sums.func.bound_extent(m, rowsAtOnce).unroll(m);
     loops.push_back(m);
   }
-  loops.insert(loops.end(), sums.over.begin() + sums.pairs, sums.over.end());
+  loops.insert(loops.end(), sums.over.begin() + inner, sums.over.end());
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim) // outside: sums of one part at a time stay in registers
     loops.push_back(KernelBuilder::var(dim->name));
   sums.func.update().reorder(loops);
   if (sums.pairs)
     sums.func.update().atomic().vectorize(sums.over[0]);
+  if (sums.inWord)
+    sums.func.update().unroll(sums.over[0]);
   sums.func.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row)
     sums.func.update().unroll(KernelBuilder::var(row->name));
@@ -210,8 +219,8 @@ void PackedSums::scheduleSums(Sums &sums, const LoopLevel &level, const std::vec
     return scheduleIntegers(sums, rowsAtOnce, tilesAtOnce);
   if (sums.ofGroup.defined())
     return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
-  if (unroll > 1)
-    sums.func.update().unroll(sums.over.back(), unroll);
+  if (const int steps = unroll / (sums.inWord ? numbersInWord() : 1); steps > 1)
+    sums.func.update().unroll(sums.over.back(), steps);
 }
 
 /// One group at a time: its codes are taken apart in registers.

@@ -27,7 +27,8 @@ public:
     bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
     std::vector<RVar> overHalves{};
-    bool pairs = false; ///< the first of `over` is summed within an instruction
+    bool pairs = false;  ///< the first of `over` is summed within an instruction
+    bool inWord = false; ///< it is over numbers that stand in one word
     Func scaled{},
         lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
     std::vector<RVar> overBlock{};
@@ -49,7 +50,7 @@ public:
   Columns storedColumns() const;
   Columns copiedColumns();
   /// Of numbers; of rows in numbers and columns in codes; of both in codes. `at`: the row, if there is one and it is not routed.
-  Sums sumsOf(const std::string &name, const Expr &at, const Columns &columns);
+  Sums sumsOf(const std::string &name, const Expr &at, const Columns &columns, Codes from);
   Sums codedSums(const std::string &name, const Expr &at, bool ofOneRow);
   Sums integerSums(const std::string &name, const Expr &at, Codes codes);
 

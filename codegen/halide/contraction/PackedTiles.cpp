@@ -3,7 +3,6 @@
 //
 //             copied[32][16 rows][pieces][depth / 32][rows / 16] = x   once, where rows are in f32: pieces of bf16 whose sum a
 //                                                              number is (codegen/kernel/TileTerms.h)
-//             strip[depth / 2][columns][2] = w                   once for a block of rows, as PackedPairs.cpp has it
 //             for each tile of rows: sums[rows x columns] = products over the whole depth, of each piece
 #include "codegen/halide/contraction/PackedContraction.h"
 
@@ -20,7 +19,7 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   const std::vector<TileTerm> terms = termsOf(piecesOf(b.graph, x), 1);
   RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair), 0, static_cast<int32_t>(terms.size()));
   Index index = start(tileRow(m, count));
-  Expr columns = pairsOfStrip(index, k.x, k.y), at = k.y * inPair + k.x;
+  Expr columns = halfOfPair(index, k.x, k.y), at = k.y * inPair + k.x;
   index[reduced[0].name] = at;
   const bool inPlace = hasPairsAlone(b.graph, *this);
   Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index)

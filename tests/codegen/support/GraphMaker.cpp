@@ -27,7 +27,8 @@ int GraphMaker::argument(Storage storage, std::vector<Dim> dims, std::vector<std
 }
 
 int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Storage storage) {
-  graph.argumentLayouts.push_back({true, {}, tile});
+  const bool pairs = !ofDevice && storage == Storage::BF16 && *dims.back().fixed() % 2 == 0;
+  graph.argumentLayouts.push_back({true, {}, tile, pairs ? 2 : 1});
   return add({Op::Argument, storage, dims});
 }
 

@@ -195,6 +195,35 @@ quern.kernel @k(%a: !quern.tensor<real[d0 = s0, d1 = 2]> #quern.layout<"packed",
 
 // -----
 
+// Pairs: of a depth that is odd; of numbers in f32; three of them; of what is not packed.
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<bf16[d0 = 4, d1 = 3]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"], beside = 2>) -> (#quern.layout<"strided", ["3", "1"]>) {
+  quern.yield %a : !quern.tensor<bf16[d0 = 4, d1 = 3]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = 4, d1 = 2]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"], beside = 2>) -> (#quern.layout<"strided", ["2", "1"]>) {
+  quern.yield %a : !quern.tensor<real[d0 = 4, d1 = 2]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<bf16[d0 = 4, d1 = 6]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"], beside = 3>) -> (#quern.layout<"strided", ["6", "1"]>) {
+  quern.yield %a : !quern.tensor<bf16[d0 = 4, d1 = 6]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<bf16[d0 = 4, d1 = 2]> #quern.layout<"strided", ["2", "1"], tile = 4, dims = ["d0", "d1"], beside = 2>) -> (#quern.layout<"strided", ["2", "1"]>) {
+  quern.yield %a : !quern.tensor<bf16[d0 = 4, d1 = 2]>
+}
+
+// -----
+
 // expected-error @+1 {{kernel_c3}}
 quern.kernel @k(%a: !quern.tensor<real[d0 = 4, d1 = 2]> #quern.layout<"strided", ["2", "1"]>) -> (#quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"]>) {
   quern.yield %a : !quern.tensor<real[d0 = 4, d1 = 2]>

@@ -12,6 +12,12 @@ quern.kernel @k(%arg0: !quern.tensor<real[d0 = s0, d1 = 4]> #quern.layout<"strid
   quern.yield %0 : !quern.tensor<real[d0 = s0, d2 = 8]>
 }
 
+// CHECK: quern.kernel @pairs(%{{.*}}: !quern.tensor<bf16[d0 = 8, d1 = 4]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"], beside = 2>) -> (#quern.layout<"strided", ["4", "1"]>) {
+quern.kernel @pairs(%w: !quern.tensor<bf16[d0 = 8, d1 = 4]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"], beside = 2>) -> (#quern.layout<"strided", ["4", "1"]>) {
+  %0 = quern.widen %w : (!quern.tensor<bf16[d0 = 8, d1 = 4]>) -> !quern.tensor<real[d0 = 8, d1 = 4]>
+  quern.yield %0 : !quern.tensor<real[d0 = 8, d1 = 4]>
+}
+
 // CHECK: @f(%{{.*}}: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]>
 func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]> {
   // CHECK: quern.param {{\[\[}}"w", "v"{{\]\]}} : <real[O = 8, K = 4]>
