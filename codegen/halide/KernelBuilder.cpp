@@ -4,7 +4,6 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
-#include "codegen/halide/Math.h"
 #include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
@@ -156,6 +155,15 @@ void KernelBuilder::declareArguments() {
   }
 }
 
+Expr KernelBuilder::packedNumber(int argument, std::vector<Expr> args) const {
+  const int each = static_cast<int>(graph.argumentLayouts[argument].beside);
+  if (each == 1)
+    return loaded(arguments[argument](args), graph.nodes[argument].storage);
+  Expr depth = args[1];
+  args[1] = depth / each;
+  return cast<uint16_t>(arguments[argument](args) >> cast<uint32_t>(depth % each * 16));
+}
+
 Expr KernelBuilder::readArgument(int i, const Index &index) {
   const Node &node = graph.nodes[i];
   const Layout &layout = graph.argumentLayouts[i];
@@ -167,11 +175,7 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     args.insert(args.begin(), {row % tile, inner, row / tile});
     if (bitsOfCode(node.storage))
       return numberAt({arguments[i], node.storage, args, target}, codePlace(node.storage, inner));
-    if (layout.beside > 1) {
-      const int each = static_cast<int>(layout.beside);
-      args[1] = inner / each;
-      return math::widenHalf(arguments[i](args), inner % each);
-    }
+    return packedNumber(i, args);
   }
   return loaded(arguments[i](args), node.storage);
 }

@@ -93,6 +93,8 @@ public:
   static Index varsOf(const std::vector<Dim> &dims);
   static std::vector<Expr> call(const std::vector<Dim> &dims, const Index &index);
   static std::vector<Var> pureArgs(const std::vector<Dim> &dims);
+  /// Of a packed argument that has no codes, as memory holds it. `args`: the column in its tile, the depth, the tile, others.
+  Expr packedNumber(int argument, std::vector<Expr> args) const;
   /// A value as memory of a storage holds it.
   static Expr stored(const Expr &value, Storage storage) {
     if (bitsOfCode(storage))

@@ -326,8 +326,4 @@ Expr widen(support::Storage storage, Expr bits, bool onDevice) {
   return reinterpret<float>(sign | select(magnitude < bitsOf(0x400), small, normal));
 }
 
-Expr widenHalf(Expr word, Expr which) {
-  return reinterpret<float>((word << (bitsOf(16) - cast<uint32_t>(which) * bitsOf(16))) & bitsOf(0xffff0000));
-}
-
 } // namespace quern::codegen::math

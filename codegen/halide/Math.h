@@ -51,8 +51,6 @@ Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN
 /// Exact. `onDevice`: whose languages may have no f16.
 Expr widen(support::Storage storage, Expr bits, bool onDevice);
-/// Of two numbers of bf16 in a word, the one in its lower half (0) or in its upper one (1).
-Expr widenHalf(Expr word, Expr which);
 
 } // namespace quern::codegen::math
 #endif

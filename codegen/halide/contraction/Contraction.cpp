@@ -129,13 +129,7 @@ Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIn
   if (bits)
     return numberAt(columnsAt(laneIndex, tileIndex, index), codePlace(storage, index.at(reduced[0].name)));
   if (packed) {
-    std::vector<Expr> args = packedArgs(laneIndex, tileIndex, index);
-    if (const int each = numbersInWord(); each > 1) {
-      Expr depth = args[1];
-      args[1] = depth / each;
-      return math::widenHalf(packedBuffer()(args), depth % each);
-    }
-    Expr stored = packedBuffer()(args);
+    Expr stored = b.packedNumber(tableOf(w), packedArgs(laneIndex, tileIndex, index));
     return isNarrow(storage) ? math::widen(storage, stored, b.onDevice()) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;

@@ -248,6 +248,21 @@ TEST(BF16, PackedWeights) { // a row by itself, and tiles of rows that share a s
   }
 }
 
+/// Also where nothing multiplies it: numbers of an even depth stand in words, those of an odd one alone.
+TEST(BF16, PackedWeightsAreReadAnywhere) {
+  for (int64_t depth : {10, 11}) {
+    SCOPED_TRACE(depth);
+    Maker whole;
+    int w = whole.weight({dim("O", 21), dim("I", depth)}, 16, Storage::BF16);
+    whole.yield(whole.permute(whole.elementwise(Op::Tanh, {whole.widen(w)}), {"I", "O"}));
+    checkKernel(whole.finish("whole"), {{}}, 1e-6);
+    Maker picked;
+    w = picked.weight({dim("O", 21), dim("I", depth)}, 16, Storage::BF16);
+    picked.yield(picked.widen(picked.gather(w, picked.argument(Storage::I32, {dim("M")}), "O")));
+    checkKernel(picked.finish("picked"), rows, 0);
+  }
+}
+
 TEST(BF16, GradientsOfExperts) {
   for (int which : {1, 2, 3}) {
     Maker g;
