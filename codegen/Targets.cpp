@@ -136,7 +136,7 @@ int cacheAhead(const CpuTarget &target) {
   return isOfIntel(target) ? 1 : 2;
 }
 
-/// By measurement, as the next one (docs/design/contractions.md): a Cascade Lake gained, a Granite Rapids lost.
+/// By measurement, as the next one (docs/design/contractions.md): a Cascade Lake gained, a Xeon with AMX lost.
 int aheadInTiles(const CpuTarget &target) {
   return isOfIntel(target) && !has(target, "avx512_fp16") ? 1536 : 0;
 }
