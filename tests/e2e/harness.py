@@ -128,6 +128,7 @@ def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache"
     """Runs a command; any other exit status than `status` (None: any will do) fails the test with all that it wrote.
     `cache`: where the compiler keeps kernels; the tests share one, so that each kernel is compiled once."""
     environment = dict(os.environ, XDG_CACHE_HOME=str(cache), NO_COLOR="1")
+    environment.pop("QUERN_CACHE", None)  # of whoever runs the tests: it would come before the other
     done = subprocess.run([str(c) for c in command], input=stdin, stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
                           timeout=timeout, encoding="utf-8", errors="replace", env=environment, **options)
     done.stdout = done.stdout or ""
