@@ -27,7 +27,7 @@ static std::vector<Dim> readDims(ArrayRef<ir::DimAttr> dims) {
   return out;
 }
 
-static Layout readLayout(ir::LayoutAttr attr) {
+Layout quern::codegen::readLayout(ir::LayoutAttr attr) {
   Layout layout;
   layout.packed = attr.isPacked();
   layout.tile = attr.getTile();

@@ -375,12 +375,11 @@ LogicalResult KernelOp::verify() {
       return false;
     if (!layout.isPacked())
       return layout.getForm() == "strided" && layout.getStrides().size() == tensor.getRank() && layout.getBeside() == 1;
-    if (layout.getBeside() != 1 && (layout.getBeside() != 2 || tensor.getStorage() != Storage::BF16 ||
-                                    !tensor.getRank() || tensor.getDims().back().getStatic().value_or(1) % 2))
-      return false;
     return layout.getDims().size() == 2 && layout.getTile() > 0 && layout.getTile() <= 4096 && tensor.getRank() >= 2 &&
            llvm::all_of(tensor.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }) &&
-           llvm::all_of(layout.getDims(), [&](StringAttr dim) { return tensor.find(dim.getValue()) >= 0; });
+           llvm::all_of(layout.getDims(), [&](StringAttr dim) { return tensor.find(dim.getValue()) >= 0; }) &&
+           (layout.getBeside() == 1 || (layout.getBeside() == 2 && tensor.getStorage() == Storage::BF16 &&
+                                        *tensor.getDims().back().getStatic() % 2 == 0));
   };
   for (auto [argument, layout] : llvm::zip(getBlock().getArguments(), getArgLayouts()))
     if (!fits(argument.getType(), layout))

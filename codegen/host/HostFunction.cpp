@@ -198,7 +198,7 @@ Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
 }
 
 Value HostFunction::packedBuffer(NamedTensorType type, LayoutAttr attr) {
-  const Layout layout{.packed = true, .tile = attr.getTile(), .beside = attr.getBeside()};
+  const Layout layout = readLayout(attr);
   std::vector<int64_t> shape;
   for (DimAttr dim : type.getDims())
     shape.push_back(*dim.getStatic());

@@ -182,6 +182,11 @@ double Estimate::unpacking() const {
              : (decoding() + (formats.bits < 16 ? 2 : 1)) / core.operations + core.vector * 4 / fromSecond;
 }
 
+/// The same where many rows share the strip: AMX's tiles take packed bf16 as it is.
+double Estimate::copying(const PlanPart &part) const {
+  return amxOf(part) && family == "contract" && formats.bits == 16 ? 0 : unpacking();
+}
+
 /// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
 /// cache beside it, and blocks are tasks.
 double Estimate::blocks(const PlanPart &part, double length) const {
@@ -191,9 +196,8 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double products = family == "grouped" ? 8 : 1; // experts
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
   double fetched = columns * formats.bits / 8 / fromThird * ahead;
-  const bool pieces = amx && known("amx") > 1;                             // streams of tiles wait less
-  const bool asPacked = amx && formats.bits == 16 && family == "contract"; // pairs are what tiles take
-  double perBlock = (fetched + (asPacked ? 0 : vectors * unpacking())) * core.products / (rows * block * vectors);
+  const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
+  double perBlock = (fetched + vectors * copying(part)) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
   // As they are multiplied: in pairs, in codes; three pieces of f32.
@@ -238,7 +242,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
   if (double amx = amxOf(part); amx && !integers)
-    tiled = reading + (formats.bits == 16 ? 0 : 2 * unpacking()) +
+    tiled = reading + 2 * copying(part) +
             16 * amx * ofTiles(amx, vectors); // codes become words of two, then all waits for them
   else if (amx)
     tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});

@@ -61,6 +61,7 @@ private:
   double instructions(double rows, double vectors) const;
   double decoding() const;
   double unpacking() const;
+  double copying(const PlanPart &part) const;
   int64_t known(const char *fact, int64_t otherwise = 0) const;
 
   std::string family;

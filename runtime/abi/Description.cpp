@@ -280,8 +280,8 @@ private:
       throw UserError("unknown storage of a packed layout " + quote(storage));
     packed.storage = *named;
     packed.beside = layout.value("beside", int64_t(1));
-    if (packed.beside != 1 && (packed.beside != 2 || !isNarrow(*named) || packed.inner % packed.beside))
-      throw UserError("a packed layout has numbers beside each other that are none of two in two bytes each");
+    if (packed.beside != 1 && (packed.beside != 2 || *named != Storage::BF16 || packed.inner % 2))
+      throw UserError("a packed layout has \"beside\" that is not 1, and not 2 for bf16 of an even \"inner\"");
     if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
         packed.offset < 0)
       throw UserError("a packed layout has a size below 1");

@@ -79,9 +79,11 @@ struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
   Storage storage = Storage::F32;
-  int64_t beside = 1; // of numbers in two bytes: neighbours along `inner`, a part of it
-  /// Of numbers: where one is in its tile.
-  int64_t placeOf(int64_t row, int64_t i) const { return (i / beside * tile + row) * beside + i % beside; }
+  int64_t beside = 1; // of bf16: neighbours along `inner`, one or two
+  /// Of numbers: where one is in its tile. Asked for each number of a checkpoint, so it divides by what is known.
+  int64_t placeOf(int64_t row, int64_t i) const {
+    return beside == 1 ? i * tile + row : (i / 2 * tile + row) * 2 + i % 2;
+  }
   /// Of one row.
   int64_t rowBytes() const { return support::bytesOf(storage, inner); }
   int64_t tileBytes() const { return rowBytes() * tile; }

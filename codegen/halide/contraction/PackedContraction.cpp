@@ -232,7 +232,7 @@ void PackedContraction::define() {
     alone.readIn(ofAlone);
     singles = integers ? alone.integerSums("single", at, Codes::Stored)
               : bits   ? alone.codedSums("single", at, true)
-                       : alone.sumsOf("single", at, alone.storedColumns(), Codes::Stored);
+                       : alone.sumsOf("single", at, alone.storedColumns());
     if (ofAlone.count > 1) {
       whole = b.newFunc("whole", node);
       std::vector<Var> args = tileArgs();
@@ -241,17 +241,16 @@ void PackedContraction::define() {
   }
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_zero(isFew))
-    fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns(), Codes::Stored);
+    fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns());
   const bool copies = storage != Storage::F32 && !isPicked();
   if (!Internal::is_const_one(isAlone) && !Internal::is_const_one(isFew))
-    tiles =
-        amx && bits                ? tiledCodes()
-        : amx                      ? tiledPairs()
-        : integers                 ? integerSums("sums", last, Codes::Copied)
-        : b.multipliesPairs(*this) ? pairSums("sums", last)
-        : partDepth < *reduced[0].fixed() && !isPicked()
-            ? sumsOfParts(last)
-            : sumsOf("sums", last, copies ? copiedColumns() : storedColumns(), copies ? Codes::Copied : Codes::Stored);
+    tiles = amx && bits                ? tiledCodes()
+            : amx                      ? tiledPairs()
+            : integers                 ? integerSums("sums", last, Codes::Copied)
+            : b.multipliesPairs(*this) ? pairSums("sums", last)
+            : partDepth < *reduced[0].fixed() && !isPicked()
+                ? sumsOfParts(last)
+                : sumsOf("sums", last, copies ? copiedColumns() : storedColumns());
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());

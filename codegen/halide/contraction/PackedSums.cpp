@@ -54,7 +54,8 @@ PackedSums::Beside PackedSums::besideStrip(const Index &index) const {
 }
 
 PackedSums::Columns PackedSums::storedColumns() const {
-  return [self = *this](const Index &index) { return self.loadWeight(self.w, self.lane, Var("tile"), index); };
+  return {[self = *this](const Index &index) { return self.loadWeight(self.w, self.lane, Var("tile"), index); },
+          numbersInWord()};
 }
 
 PackedSums::Columns PackedSums::copiedColumns() {
@@ -63,19 +64,18 @@ PackedSums::Columns PackedSums::copiedColumns() {
   const Var depth = KernelBuilder::var(reduced[0].name);
   beside.args.insert(beside.args.begin(), {lane, depth});
   strip(beside.args) = loadWeight(packed ? w : tableOf(w), lane, Var("tile"), beside.columns);
-  return [self = *this](const Index &index) {
+  return {[self = *this](const Index &index) {
     std::vector<Expr> call = self.besideStrip(index).call;
     call.insert(call.begin(), {self.lane, index.at(self.reduced[0].name)});
     return Expr(self.strip(call));
-  };
+  }};
 }
 
-/// Of words as they are stored, the numbers of one are a loop of their own, which is written out.
-PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, const Columns &columns, Codes from) {
+/// The numbers of a word are a loop of their own, which is written out.
+PackedSums::Sums PackedSums::sumsOf(const std::string &name, const Expr &at, const Columns &columns) {
   Sums sums{b.newFunc(name, node), {}, {}, {}};
   std::vector<Var> args = tileArgs();
-  const int each = from == Codes::Stored ? numbersInWord() : 1;
-  sums.inWord = each > 1;
+  const int each = sums.inWord = columns.inWord;
   RDom k = steps(each > 1 ? Region{{0, each}, {0, b.extent(reduced[0].size) / each}} : reducedRegion());
   Index index = start(at);
   if (each > 1)
@@ -184,7 +184,7 @@ void PackedSums::scheduleSum(Sums &sums, const LoopLevel &level, const std::vect
                              int tilesAtOnce, int columns) {
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
-  const bool inner = sums.pairs || sums.inWord;
+  const bool inner = sums.pairs || sums.inWord > 1;
   if (inner)
     loops.insert(loops.begin(), sums.over[0]);
   // Known extents keep the sums on the stack.
@@ -201,7 +201,7 @@ void PackedSums::scheduleSum(Sums &sums, const LoopLevel &level, const std::vect
   sums.func.update().reorder(loops);
   if (sums.pairs)
     sums.func.update().atomic().vectorize(sums.over[0]);
-  if (sums.inWord)
+  if (sums.inWord > 1)
     sums.func.update().unroll(sums.over[0]);
   sums.func.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row)
@@ -219,7 +219,7 @@ void PackedSums::scheduleSums(Sums &sums, const LoopLevel &level, const std::vec
     return scheduleIntegers(sums, rowsAtOnce, tilesAtOnce);
   if (sums.ofGroup.defined())
     return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
-  if (const int steps = unroll / (sums.inWord ? numbersInWord() : 1); steps > 1)
+  if (const int steps = unroll / sums.inWord; steps > 1)
     sums.func.update().unroll(sums.over.back(), steps);
 }
 

@@ -27,8 +27,8 @@ public:
     bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
     std::vector<RVar> overHalves{};
-    bool pairs = false;  ///< the first of `over` is summed within an instruction
-    bool inWord = false; ///< it is over numbers that stand in one word
+    bool pairs = false; ///< the first of `over` is summed within an instruction
+    int inWord = 1;     ///< where more: it is over the numbers that stand in one word
     Func scaled{},
         lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
     std::vector<RVar> overBlock{};
@@ -37,7 +37,11 @@ public:
     bool byTiles = false;            ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
     int runs = 0;                    ///< groups of these
   };
-  using Columns = std::function<Expr(const Index &)>;
+  struct Columns {
+    std::function<Expr(const Index &)> at;
+    int inWord = 1; ///< neighbours along the depth that are read as one word
+    Expr operator()(const Index &index) const { return at(index); }
+  };
   /// As they are in memory, or out of strips that all tiles of rows of a task share.
   enum class Codes { Stored, Copied };
 
@@ -50,7 +54,7 @@ public:
   Columns storedColumns() const;
   Columns copiedColumns();
   /// Of numbers; of rows in numbers and columns in codes; of both in codes. `at`: the row, if there is one and it is not routed.
-  Sums sumsOf(const std::string &name, const Expr &at, const Columns &columns, Codes from);
+  Sums sumsOf(const std::string &name, const Expr &at, const Columns &columns);
   Sums codedSums(const std::string &name, const Expr &at, bool ofOneRow);
   Sums integerSums(const std::string &name, const Expr &at, Codes codes);
 

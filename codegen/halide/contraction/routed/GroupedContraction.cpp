@@ -43,16 +43,15 @@ void GroupedContraction::accumulate() {
   }
   alone.emplace(sumsOfBlock(plan, false, !more && some));
   PackedSums::Columns columns;
-  const auto from = packed ? PackedSums::Codes::Stored : PackedSums::Codes::Copied;
   if (!bits) {
     PackedSums &copying = several ? *several : *alone;
     columns = packed ? copying.storedColumns() : copying.copiedColumns();
   }
   if (several)
-    sums = bits ? several->codedSums("sums", Expr(), false) : several->sumsOf("sums", Expr(), columns, from);
+    sums = bits ? several->codedSums("sums", Expr(), false) : several->sumsOf("sums", Expr(), columns);
   single = b.multipliesIntegers(*this) ? alone->integerSums("single", Expr(), PackedSums::Codes::Stored)
            : bits                      ? alone->codedSums("single", Expr(), true)
-                                       : alone->sumsOf("single", Expr(), columns, from);
+                                       : alone->sumsOf("single", Expr(), columns);
 }
 
 void GroupedContraction::schedule(Stage &target) {

@@ -21,7 +21,7 @@ void GroupedRows::define(int positions, const Dim &among) {
   slots.where(pairAt(slots.y / rowBlock * (rows * rowBlock)) >= 0); // no strip of what has no pair
   tiles.emplace(sumsOfBlock(plan, true, asked && pairAt(block * rows) >= 0));
   sums = b.multipliesIntegers(*this) ? tiles->integerSums("sums", Expr(), PackedSums::Codes::Copied)
-                                     : tiles->sumsOf("sums", Expr(), tiles->copiedColumns(), PackedSums::Codes::Copied);
+                                     : tiles->sumsOf("sums", Expr(), tiles->copiedColumns());
 }
 
 void GroupedRows::write(Stage &target, int value) {
