@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/Adapter.h"
+#include "runtime/weights/FillWeights.h"
 #include "support/numbers/SmallFloats.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "runtime/formats/ByteFloats.h"
 #include "runtime/formats/SuperWords.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace quern::runtime {
@@ -96,6 +97,10 @@ std::span<const char *const> blockNamesOf(Storage storage) {
   }
 }
 
+namespace {
+
+/// The scales and codes of one row of a tile, into the tile's block at `to`. Without a stored block it is made of `count`
+/// `numbers`, at most support::blockOf, behind which there are zeros.
 void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t count, int64_t tile, int64_t row,
                uint8_t *to) {
   if (support::floatCodesOf(storage))
@@ -109,6 +114,27 @@ void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t
   else
     packWords(*form, stored.bytes ? superCodesOf(stored) : encodeSuperBlock(*form, numbers, count), words);
   spreadWords(*form, words, tile, row, to);
+}
+
+} // namespace
+
+void packCodes(const PackedLayout &layout, int64_t first, int64_t count,
+               const std::function<FoundBlock(int64_t element, int64_t length, float *numbers)> &block, uint8_t *to) {
+  const int64_t each = support::blockOf(layout.storage);
+  for (int64_t tile = first; tile < first + count; ++tile, to += layout.tileBytes()) {
+    const int64_t outer = tile * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
+    uint8_t *place = to;
+    for (int64_t i = 0; i < layout.inner; i += each) {
+      const int64_t length = std::min(each, layout.inner - i);
+      for (int64_t r = 0; r < rows; ++r) {
+        float numbers[support::longestSuperBlock] = {};
+        const FoundBlock stored =
+            block(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride, length, numbers);
+        packBlock(layout.storage, stored, numbers, length, layout.tile, r, place);
+      }
+      place += support::bytesOf(layout.storage, each) * layout.tile;
+    }
+  } // rows beyond the last stay zero, as the memory came
 }
 
 } // namespace quern::runtime

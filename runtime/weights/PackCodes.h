@@ -4,7 +4,7 @@
 
 #include "runtime/abi/Description.h"
 
-#include <algorithm>
+#include <functional>
 #include <span>
 
 namespace quern::runtime {
@@ -19,31 +19,10 @@ struct FoundBlock {
   const char *format = nullptr;
 };
 
-/// The scales and codes of one row of a tile, into the tile's block at `to`. Without a stored block it is made of `count`
-/// `numbers`, at most support::blockOf, behind which there are zeros.
-void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t count, int64_t tile, int64_t row,
-               uint8_t *to);
-
-/// Tiles [first, first + count). `block(element, length, numbers)` fills in a block's numbers, from an element of the
-/// stored tensor on, or returns where it is stored.
-template <typename Block>
-void packCodes(const PackedLayout &layout, int64_t first, int64_t count, Block block, uint8_t *to) {
-  const int64_t each = support::blockOf(layout.storage);
-  for (int64_t tile = first; tile < first + count; ++tile, to += layout.tileBytes()) {
-    const int64_t outer = tile * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
-    uint8_t *place = to;
-    for (int64_t i = 0; i < layout.inner; i += each) {
-      const int64_t length = std::min(each, layout.inner - i);
-      for (int64_t r = 0; r < rows; ++r) {
-        float numbers[support::longestSuperBlock] = {};
-        const FoundBlock stored =
-            block(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride, length, numbers);
-        packBlock(layout.storage, stored, numbers, length, layout.tile, r, place);
-      }
-      place += support::bytesOf(layout.storage, each) * layout.tile;
-    }
-  } // rows beyond the last stay zero, as the memory came
-}
+/// Tiles [first, first + count), into the zeros at `to`. `block(element, length, numbers)` fills in a block's numbers, from an
+/// element of the stored tensor on, or returns where it is stored.
+void packCodes(const PackedLayout &layout, int64_t first, int64_t count,
+               const std::function<FoundBlock(int64_t element, int64_t length, float *numbers)> &block, uint8_t *to);
 
 } // namespace quern::runtime
 #endif

@@ -63,8 +63,5 @@ private:
   std::unique_ptr<Packer> packer; // only where tensors change
 };
 
-/// One element of a random tensor: depends only on the seed, the parameter's number and the element's.
-float randomElement(const ParameterInfo &parameter, uint64_t seed, uint64_t number, uint64_t element);
-
 } // namespace quern::runtime
 #endif
