@@ -14,15 +14,14 @@ constexpr int64_t mostBox = 256;
 class Finder {
 public:
   Finder(Program &program, const Operand &operand, int tile, int deep, std::vector<Variant::Adjacent> &adjacent)
-      : p(program), v(program.values), operand(operand), b(program.buffers[size_t(operand.buffer)]), tile(tile),
-        deep(deep), adjacent(adjacent) {}
+      : v(program.values), operand(operand), b(program.buffers[size_t(operand.buffer)]), tile(tile), deep(deep),
+        adjacent(adjacent) {}
 
   std::optional<Tensor> run(const Numbered &own, const Numbered &depth) {
     return b.layout.packed ? packed() : dense(own, depth);
   }
 
 private:
-  Program &p;
   Values &v;
   const Operand &operand;
   const Buffer b; // a copy: positions are added to the program meanwhile

@@ -32,12 +32,11 @@ struct Candidate {
 class BeamSearch {
 public:
   BeamSearch(Engine &engine, const BeamOptions &options)
-      : engine(engine), options(options), rules(options.sampling), batch(engine),
+      : options(options), rules(options.sampling), batch(engine),
         together(options.beams > 1 && engine.options().cache && engine.functions().batches()) {}
   std::vector<Beam> run(std::unique_ptr<Sequence> begin, const std::function<std::unique_ptr<Sequence>()> &make);
 
 private:
-  Engine &engine;
   const BeamOptions &options;
   Sampler rules;
   std::vector<std::unique_ptr<Sequence>> texts; // before the batch, which they leave

@@ -6,12 +6,12 @@
 #include "runtime/Error.h"
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Pattern.h"
+#include "runtime/tokenizer/text/Splits.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/tokenizer/text/WordScanner.h"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <functional>
 #include <iterator>
 
@@ -21,8 +21,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Range = Pattern::Range;
-
-enum class Behavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
 
 Behavior parseBehavior(const std::string &name) {
   const std::pair<const char *, Behavior> table[] = {{"Removed", Behavior::Removed},
@@ -34,63 +32,6 @@ Behavior parseBehavior(const std::string &name) {
     if (name == text)
       return behavior;
   throw UserError("the split behavior " + quote(name) + " is not known");
-}
-
-/// Ranges that cover the text to the ranges that become pieces.
-std::vector<Range> arrange(const std::vector<Range> &ranges, Behavior behavior) {
-  std::vector<Range> result;
-  bool previousMatch = false;
-  switch (behavior) {
-  case Behavior::Isolated:
-    return ranges;
-  case Behavior::Removed:
-    for (const Range &range : ranges)
-      if (!range.match)
-        result.push_back(range);
-    return result;
-  case Behavior::Contiguous:
-    for (const Range &range : ranges) {
-      if (!result.empty() && result.back().match == range.match)
-        result.back().end = range.end;
-      else
-        result.push_back(range);
-    }
-    return result;
-  case Behavior::MergedWithPrevious:
-    for (const Range &range : ranges) {
-      if (range.match && !previousMatch && !result.empty())
-        result.back().end = range.end;
-      else
-        result.push_back(range);
-      previousMatch = range.match;
-    }
-    return result;
-  case Behavior::MergedWithNext:
-    for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
-      if (range->match && !previousMatch && !result.empty())
-        result.back().begin = range->begin;
-      else
-        result.push_back(*range);
-      previousMatch = range->match;
-    }
-    std::reverse(result.begin(), result.end());
-    return result;
-  }
-  return result;
-}
-
-/// One range for each character for which `matches`, and one for each stretch without.
-std::vector<Range> splitByChar(std::string_view text, const std::function<bool(char32_t)> &matches) {
-  std::vector<Range> ranges;
-  for (size_t at = 0; at < text.size();) {
-    size_t begin = at;
-    bool match = matches(nextChar(text, at));
-    if (!match && !ranges.empty() && !ranges.back().match)
-      ranges.back().end = at;
-    else
-      ranges.push_back({begin, at, match});
-  }
-  return ranges;
 }
 
 class Splitter : public PreTokenizer {
@@ -212,23 +153,6 @@ std::unique_ptr<PreTokenizer> makeMetaspace(const Json &json) {
         [pattern = Pattern::literal(mark)](std::string_view text) { return pattern.split(text); },
         Behavior::MergedWithNext));
   return sequence;
-}
-
-/// \w+|[^\w\s]+ : what matches is kept.
-std::vector<Range> splitWords(std::string_view text) {
-  std::vector<Range> ranges;
-  int previous = -1;
-  for (size_t at = 0; at < text.size();) {
-    size_t begin = at;
-    char32_t c = nextChar(text, at);
-    int kind = isWordCharacter(c) ? 0 : isWhiteSpace(c) ? 1 : 2;
-    if (kind == previous)
-      ranges.back().end = at;
-    else
-      ranges.push_back({begin, at, kind == 1}); // here the white space is what is removed
-    previous = kind;
-  }
-  return ranges;
 }
 
 std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {

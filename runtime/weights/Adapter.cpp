@@ -4,6 +4,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/weights/AdapterBase.h"
+#include "runtime/weights/LowRankSum.h"
 #include "runtime/weights/PackedFile.h"
 #include "support/Files.h"
 #include "support/Json.h"
@@ -18,31 +19,6 @@ namespace quern::runtime {
 namespace {
 
 using Json = nlohmann::json;
-
-/// base + U V, where U is [rows, rank] and V [rank, columns].
-struct LowRankSum : TensorReader {
-  StoredTensor base;
-  std::string label;
-  std::vector<float> u, v;
-  int64_t rank = 0, columns = 0;
-
-  const char *type() const override { return label.c_str(); }
-
-  /// The one loop here that runs for each number; the rest of the file is compiled for size.
-  [[gnu::optimize("O2")]] void read(int64_t first, int64_t count, float *to) const override {
-    toFloat(base, first, count, to);
-    for (int64_t row = first / columns, from = first % columns; count > 0; ++row, from = 0) {
-      const int64_t width = std::min(count, columns - from);
-      for (int64_t k = 0; k < rank; ++k) {
-        const float factor = u[size_t(row * rank + k)], *source = v.data() + k * columns + from;
-        for (int64_t i = 0; i < width; ++i)
-          to[i] += factor * source[i];
-      }
-      to += width;
-      count -= width;
-    }
-  }
-};
 
 /// Half of an adapter that is not merged: [rows, columns] of a matrix that has at least as many of both, times `scale`; the rest
 /// is zero.

@@ -39,19 +39,11 @@ namespace {
 // Numbers of two bytes, distinguished by their types.
 struct BFloat {
   uint16_t bits;
-  operator float() const { return support::bf16ToFloat(bits); }
 };
 struct Half {
   uint16_t bits;
-  operator float() const { return support::halfToFloat(bits); }
 };
 void put(float &to, float value) {
-  to = value;
-}
-void put(BFloat &to, BFloat value) {
-  to = value;
-}
-void put(Half &to, Half value) {
   to = value;
 }
 void put(BFloat &to, float value) {
@@ -70,44 +62,63 @@ template <typename Code> void inNumbersOf(Storage storage, Code code) {
     code(float());
 }
 
-template <typename T, typename Load> void packFrom(const FillJob &job, const PackedLayout &layout, Load load) {
-  T *to = static_cast<T *>(job.to);
-  constexpr int64_t block =
-      64; // inner positions at a time: what is written stays in the first cache while rows are read along
-  for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
-    int64_t outer = (job.first + tile) * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
-    for (int64_t i0 = 0; i0 < layout.inner; i0 += block) {
-      int64_t i1 = std::min(i0 + block, layout.inner);
-      for (int64_t r = 0; r < rows; ++r)
+/// What has no tensor: numbers by a seed.
+class RandomReader : public TensorReader {
+public:
+  RandomReader(const ParameterInfo &parameter, uint64_t seed, uint64_t number)
+      : parameter(parameter), seed(seed), number(number) {}
+  const char *type() const override { return "F32"; }
+  void read(int64_t first, int64_t count, float *to) const override {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = randomElement(parameter, seed, number, uint64_t(first + i));
+  }
+
+private:
+  const ParameterInfo &parameter;
+  uint64_t seed, number;
+};
+
+class PlainReader : public TensorReader {
+public:
+  explicit PlainReader(const StoredTensor &tensor) : tensor(tensor) {}
+  const char *type() const override { return typeName(tensor); }
+  void read(int64_t first, int64_t count, float *to) const override { toFloat(tensor, first, count, to); }
+
+private:
+  const StoredTensor &tensor;
+};
+
+constexpr int64_t innerBlock =
+    64; // inner positions at a time: what is written stays in the first cache while rows are read along
+
+/// Numbers of two bytes that kernels read as they are stored.
+bool moveHalves(const FillJob &job, const StoredTensor &source) {
+  const Storage storage = storageOf(job.layout);
+  if (!(source.dtype == Dtype::BF16 && storage == Storage::BF16) &&
+      !(source.dtype == Dtype::F16 && storage == Storage::F16))
+    return false;
+  const auto *packed = std::get_if<PackedLayout>(&job.layout);
+  if (!packed) {
+    std::memcpy(job.to, source.data + job.first * 2, size_t(job.count) * 2);
+    return true;
+  }
+  const PackedLayout &l = *packed;
+  auto *to = static_cast<uint16_t *>(job.to);
+  for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
+    const int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
+    for (int64_t i0 = 0; i0 < l.inner; i0 += innerBlock) {
+      const int64_t i1 = std::min(i0 + innerBlock, l.inner);
+      for (int64_t r = 0; r < rows; ++r) {
+        const uint8_t *row = source.data + (l.offset + (outer + r) * l.outerStride) * 2;
         for (int64_t i = i0; i < i1; ++i)
-          put(to[layout.placeOf(r, i)],
-              load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride));
+          std::memcpy(to + l.placeOf(r, i), row + i * l.innerStride * 2, 2);
+      }
     } // rows beyond the last stay zero, as the memory came
   }
+  return true;
 }
 
-/// Element `i` of a parameter is load(i).
-template <typename Load> void fillFrom(const FillJob &job, Load load) {
-  const auto *packed = std::get_if<PackedLayout>(&job.layout);
-  if (packed && bitsOfCode(packed->storage))
-    return packCodes(
-        *packed, job.first, job.count,
-        [&](int64_t at, int64_t length, float *numbers) {
-          for (int64_t i = 0; i < length; ++i)
-            numbers[i] = load(at + i * packed->innerStride);
-          return FoundBlock();
-        },
-        static_cast<uint8_t *>(job.to));
-  inNumbersOf(storageOf(job.layout), [&]<typename T>(T) {
-    if (packed)
-      return packFrom<T>(job, *packed, load);
-    T *to = static_cast<T *>(job.to);
-    for (int64_t i = 0; i < job.count; ++i)
-      put(to[i], load(job.first + i));
-  });
-}
-
-/// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
+/// Tensors of f32, which training packs after every step: rows copied whole, or transposed four by four.
 bool packFloats(const FillJob &job, const float *from) {
   const auto *packed = std::get_if<PackedLayout>(&job.layout);
   if (!packed || packed->storage != Storage::F32 || (packed->outerStride != 1 && packed->innerStride != 1))
@@ -122,9 +133,8 @@ bool packFloats(const FillJob &job, const float *from) {
         std::memcpy(to + i * l.tile, source + i * l.innerStride, size_t(rows) * 4);
       continue;
     }
-    constexpr int64_t block = 64; // as in fillFrom
-    for (int64_t i0 = 0; i0 < l.inner; i0 += block) {
-      int64_t i1 = std::min(i0 + block, l.inner), r = 0;
+    for (int64_t i0 = 0; i0 < l.inner; i0 += innerBlock) {
+      int64_t i1 = std::min(i0 + innerBlock, l.inner), r = 0;
       for (; r + 4 <= rows; r += 4) {
         const float *row = source + r * l.outerStride;
         int64_t i = i0;
@@ -184,7 +194,7 @@ template <typename T> void packNumbers(const FillJob &job, const PackedLayout &l
   }
 }
 
-void packCoded(const FillJob &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
+void packRead(const FillJob &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
   const TensorReader *reader = &given;
   if (given.transposed() && shape.size() == 2 &&
       std::minmax(l.outerStride, l.innerStride) == std::minmax(int64_t(1), shape[1])) {
@@ -210,10 +220,10 @@ void packCoded(const FillJob &job, PackedLayout l, const TensorReader &given, co
   inNumbersOf(l.storage, [&]<typename T>(T) { packNumbers<T>(job, l, *reader); });
 }
 
-void fillCoded(const FillJob &job, const TensorReader &reader, const std::vector<int64_t> &shape) {
+void fillRead(const FillJob &job, const TensorReader &reader, const std::vector<int64_t> &shape) {
   float strip[stripLength];
   if (const auto *packed = std::get_if<PackedLayout>(&job.layout))
-    return packCoded(job, *packed, reader, shape);
+    return packRead(job, *packed, reader, shape);
   if (std::holds_alternative<DenseLayout>(job.layout))
     return reader.read(job.first, job.count, static_cast<float *>(job.to));
   inNumbersOf(storageOf(job.layout), [&]<typename T>(T) {
@@ -229,30 +239,17 @@ void fillCoded(const FillJob &job, const TensorReader &reader, const std::vector
 } // namespace
 
 void fillRandom(const FillJob &job, const ParameterInfo &parameter, uint64_t seed, uint64_t number) {
-  fillFrom(job, [&](int64_t i) { return randomElement(parameter, seed, number, uint64_t(i)); });
+  fillRead(job, RandomReader(parameter, seed, number), parameter.shape);
 }
 
 void fillWeights(const FillJob &job, const StoredTensor &source) {
   if (source.reader)
-    return fillCoded(job, *source.reader, source.shape);
-  const uint8_t *data = source.data;
-  if (source.dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 && packFloats(job, reinterpret_cast<const float *>(data)))
+    return fillRead(job, *source.reader, source.shape);
+  const bool aligned = uintptr_t(source.data) % 4 == 0;
+  if (source.dtype == Dtype::F32 && aligned && packFloats(job, reinterpret_cast<const float *>(source.data)))
     return;
-  auto read = [data]<typename T>(T, int64_t i) {
-    T value;
-    std::memcpy(&value, data + size_t(i) * sizeof(T), sizeof(T));
-    return value;
-  };
-  switch (source.dtype) {
-  case Dtype::F32:
-    return fillFrom(job, [&](int64_t i) { return read(float(), i); });
-  case Dtype::F64:
-    return fillFrom(job, [&](int64_t i) { return float(read(double(), i)); });
-  case Dtype::F16:
-    return fillFrom(job, [&](int64_t i) { return read(Half(), i); });
-  default:
-    return fillFrom(job, [&](int64_t i) { return read(BFloat(), i); });
-  }
+  if (!moveHalves(job, source))
+    fillRead(job, PlainReader(source), source.shape);
 }
 
 } // namespace quern::runtime

@@ -14,7 +14,7 @@ struct FillJob {
   void *to;
 };
 
-/// From a stored tensor. One in codes is decoded in strips of some 256 numbers: no f32 copy of it exists beside it.
+/// From a stored tensor. What is not moved as it is goes through strips of some 256 floats: no f32 copy of it exists beside it.
 void fillWeights(const FillJob &job, const StoredTensor &source);
 
 /// Random, as randomElement says.

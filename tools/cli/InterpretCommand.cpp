@@ -96,7 +96,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
     throw std::runtime_error("--values are those of the spec: after a pass they are gone");
   if (values)
     for (const quern::frontend::NamedValue &named : names)
-      if (llvm::StringRef place = quern::ir::linesOf(named.where).second; place.empty()) // not in the library's blocks
+      if (quern::ir::linesOf(named.where).second.empty()) // not in the library's blocks
         interpret.named[named.value].push_back(named.name);
   return interpretMain(*module, interpret);
 }

@@ -1,7 +1,7 @@
 // Takes: an attention of one query. Gives: stages that read keys and values once, in the order of memory.
 // Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
 // are side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
-// waits for; but each thread has as many of them, all nearly as long, as the others would wait for the longest. Why runs:
+// waits for; but each thread has as many of them, all as long but the last, as the others would wait for the longest. Why runs:
 // one stream of memory leaves a core waiting, so a part is cut into several, which are read in turns.
 //
 //   for each part of the keys (parallel)
@@ -24,19 +24,17 @@ void AttentionFamily::makeSingle() {
   const Node &k = b.graph.nodes[p.dots[0].k];
   for (const Dim &dim : p.heads)
     (k.find(dim.name) > k.find(p.key.name) ? innerHeads : outerHeads).push_back(dim);
-  // Vectors of keys, and parts of them: these begin at the vector `part * vectors / count`, which is said so that it has 32 bits.
+  // Vectors of keys, and parts of as many of them each; the last may have fewer, or none.
   Expr length = b.extent(p.key.size), vectors = (length + (width - 1)) / width;
   const int longest = split / width;
   Expr rounds = (vectors + (parts * longest - 1)) / (parts * longest), count = min(vectors, rounds * parts);
-  auto start = [&](const Expr &n) { return (n * (vectors / count) + n * (vectors % count) / count) * width; };
-  auto partOf = [&](const Expr &at) {
-    return cast<int32_t>((cast<int64_t>(at / width + 1) * count - 1) / cast<int64_t>(vectors));
-  };
-  Expr begin = start(part), vectorsOfPart = (start(part + 1) - begin) / width;
+  Expr each = (vectors + (count - 1)) / count, firstVector = part * each;
+  Expr begin = firstVector * width, vectorsOfPart = min(each, vectors - firstVector);
+  auto partOf = [&](const Expr &at) { return at / width / each; };
   // A slot is a place in what a task computes: blocks of a vector of each run, in the order of reading.
   const int blockKeys = runs * width;
   Expr perRun = (vectorsOfPart + (runs - 1)) / runs;
-  partSlots = ((vectors + (count - 1)) / count + (runs - 1)) / runs * blockKeys;
+  partSlots = (each + (runs - 1)) / runs * blockKeys;
   auto vectorAt = [&](const Expr &block, const Expr &run) { return run * perRun + block; };
   auto isThere = [&](const Expr &block, const Expr &run) {
     return block < perRun && vectorAt(block, run) < vectorsOfPart;

@@ -37,7 +37,7 @@ struct Built {
 class CudaDevice : public GpuDevice {
 public:
   CudaDevice() : api(openApi()), list(api) {
-    choose();
+    chooseDevice();
     check(api.DevicePrimaryCtxRetain(&context, device), "opening the device");
     check(api.CtxSetCurrent(context), "opening the device");
     check(api.StreamCreate(&stream, nonBlocking), "making its stream");
@@ -248,7 +248,7 @@ private:
   }
 
   /// The first device that is new enough. QUERN_DEVICE: one whose name has that in it.
-  void choose() {
+  void chooseDevice() {
     int count = 0, status = api.Init(0);
     if (status != noDevice) {
       check(status, "starting");

@@ -29,7 +29,7 @@ struct Built {
 class OpenClDevice : public GpuDevice {
 public:
   OpenClDevice() : cl(openApi()) {
-    choose();
+    chooseDevice();
     int32_t status = 0;
     context = cl.CreateContext(nullptr, 1, &device, nullptr, nullptr, &status);
     check(status, "opening the device");
@@ -112,7 +112,7 @@ private:
   static uint8_t *at(const Place &place) { return static_cast<uint8_t *>(place.block) + place.offset; }
 
   /// The first GPU; where there is none, the first device. QUERN_DEVICE: one whose name has that in it.
-  void choose() {
+  void chooseDevice() {
     Platform platforms[16];
     uint32_t count = 0;
     int32_t status = cl.GetPlatformIDs(16, platforms, &count);

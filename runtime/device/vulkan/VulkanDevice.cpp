@@ -78,7 +78,7 @@ protected:
       piece = std::min<size_t>(bytes - done, stagingBytes);
       uint64_t at = room(piece, 4);
       std::memcpy(now().seen + at, static_cast<const uint8_t *>(from) + done, piece);
-      copy(now().staging.buffer, at, heldOf(to).buffer, to.offset + done, piece);
+      copyBuffer(now().staging.buffer, at, heldOf(to).buffer, to.offset + done, piece);
     }
   }
   void fetch(void *to, const Place &from, size_t bytes) override {
@@ -86,13 +86,13 @@ protected:
       piece = std::min<size_t>(bytes - done, stagingBytes);
       uint64_t at = room(piece, 4);
       const uint8_t *seen = now().seen + at;
-      copy(heldOf(from).buffer, from.offset + done, now().staging.buffer, at, piece);
+      copyBuffer(heldOf(from).buffer, from.offset + done, now().staging.buffer, at, piece);
       finish();
       std::memcpy(static_cast<uint8_t *>(to) + done, seen, piece);
     }
   }
   void move(const Place &to, const Place &from, size_t bytes) override {
-    copy(heldOf(from).buffer, from.offset, heldOf(to).buffer, to.offset, bytes);
+    copyBuffer(heldOf(from).buffer, from.offset, heldOf(to).buffer, to.offset, bytes);
   }
   /// The driver fills whole words. What is beside them is sent.
   void fillWith(const Place &to, int byte, size_t bytes) override {
@@ -309,7 +309,7 @@ private:
     api.CmdPipelineBarrier(now().commands, atCompute | atTransfer, atCompute | atTransfer | atHost, 0, 1, &barrier, 0,
                            nullptr, 0, nullptr);
   }
-  void copy(Buffer from, uint64_t fromOffset, Buffer to, uint64_t toOffset, uint64_t bytes) {
+  void copyBuffer(Buffer from, uint64_t fromOffset, Buffer to, uint64_t toOffset, uint64_t bytes) {
     CopyRange range{fromOffset, toOffset, bytes};
     api.CmdCopyBuffer(record(), from, to, 1, &range);
     inOrder();

@@ -231,7 +231,8 @@ TEST(BF16, Experts) {
     }
   Maker p; // packed, as a program that only generates has them
   int x = p.stored({dim("M"), dim("I", 33)}), w = p.weight({dim("E", 3), dim("O", 71), dim("I", 33)}, 64);
-  p.yield(p.contract(p.widen(x), p.gather(w, p.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E"), {"I"}));
+  int experts = p.argument(Storage::I32, {dim("M"), dim("C", 2)});
+  p.yield(p.contract(p.widen(x), p.gather(w, experts, "E"), {"I"}));
   checkKernel(p.finish("packed experts"), rows, 1e-5);
 }
 

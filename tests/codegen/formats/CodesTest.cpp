@@ -162,14 +162,13 @@ TEST_P(RowsInCodes, Streams) {
 TEST_P(RowsInCodes, ForHeadsAndParts) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
-  g.yield(g.contract(real(g, quantized(g, x)), real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())),
-                     {"I"}));
+  int w = g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage());
+  g.yield(g.contract(real(g, quantized(g, x)), real(g, w), {"I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
   GraphMaker both;
   int y = both.argument(Storage::F32, {dim("M"), depth()});
-  int sums = both.contract(real(both, quantized(both, y)),
-                           real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
-  both.yield(gated(both, sums));
+  int parts = both.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage());
+  both.yield(gated(both, both.contract(real(both, quantized(both, y)), real(both, parts), {"I"})));
   checkKernel(both.finish("gated"), rows, 1e-5);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 namespace quern::codegen {
 
@@ -21,14 +22,21 @@ int GraphMaker::add(Node node) {
   return static_cast<int>(graph.nodes.size()) - 1;
 }
 
+/// The order in which C++ evaluates a call's operands is the compiler's, so an argument named among them may come late.
+void GraphMaker::addLayout(Layout layout) {
+  if (graph.argumentLayouts.size() != graph.nodes.size())
+    throw std::logic_error("a kernel's arguments come first: name this one before what is computed");
+  graph.argumentLayouts.push_back(std::move(layout));
+}
+
 int GraphMaker::argument(Storage storage, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides) {
-  graph.argumentLayouts.push_back({false, strides.empty() ? denseStrides(dims) : strides, 0});
+  addLayout({false, strides.empty() ? denseStrides(dims) : strides, 0});
   return add({Op::Argument, storage, dims});
 }
 
 int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Storage storage) {
   const bool pairs = !ofDevice && storage == Storage::BF16 && *dims.back().fixed() % 2 == 0;
-  graph.argumentLayouts.push_back({true, {}, tile, pairs ? 2 : 1});
+  addLayout({true, {}, tile, pairs ? 2 : 1});
   return add({Op::Argument, storage, dims});
 }
 

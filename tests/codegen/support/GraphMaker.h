@@ -61,6 +61,7 @@ public:
 
 private:
   int add(Node node);
+  void addLayout(Layout layout);
   int leaf(Op op, Storage storage, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer);
   std::vector<Dim> unionOf(const std::vector<int> &operands) const;
 };
