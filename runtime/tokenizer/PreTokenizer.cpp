@@ -4,11 +4,11 @@
 #include "runtime/tokenizer/PreTokenizer.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/ScannedWords.h"
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Pattern.h"
 #include "runtime/tokenizer/text/Splits.h"
 #include "runtime/tokenizer/text/Unicode.h"
-#include "runtime/tokenizer/text/WordScanner.h"
 
 #include <nlohmann/json.hpp>
 
@@ -47,20 +47,6 @@ public:
 private:
   Finder find;
   Behavior behavior;
-};
-
-class ScannedWords : public PreTokenizer {
-public:
-  explicit ScannedWords(const WordScanner &scanner) : scanner(scanner) {}
-  void apply(const Piece &piece, PieceSink sink) const override {
-    for (size_t at = 0, end = 0; at < piece.text.size(); at = end) {
-      end = scanner.end(piece.text, at);
-      sink({piece.text.substr(at, end - at), piece.atStart && at == 0});
-    }
-  }
-
-private:
-  WordScanner scanner;
 };
 
 std::unique_ptr<PreTokenizer> byChar(bool (*matches)(char32_t), Behavior behavior) {
