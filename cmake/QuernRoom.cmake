@@ -1,14 +1,14 @@
 # How rooms declare what they build. Paths are relative to the room's folder.
 #
-#   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH mlir|halide] [DEPENDS target...])
+#   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH std|llvm|mlir|halide] [DEPENDS target...])
 #   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
 #   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH llvm|mlir])            -> CTest, one test a suite
 #   quern_add_test_objects(quern_graphs SOURCES Maker.cpp LINK quern_kernels)                 -> what several tests share, compiled once
 #   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
 #                                             -> build/ROOM/QuernOps.h.inc, included as "ir/QuernOps.h.inc"
 
-# One precompiled header for all that see MLIR, one for all that see Halide and three for tests, built once and shared. A target
-# can share it only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
+# One precompiled header for all that see MLIR, one for all that see Halide, and so on, built once and shared. A target can share it
+# only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
 function(quern_precompile name header)
   add_library(quern_pch_${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
   target_link_libraries(quern_pch_${name} PRIVATE quern_options ${ARGN})
@@ -16,6 +16,8 @@ function(quern_precompile name header)
 endfunction()
 # Half of a build's time is that of tests, which compile in three quarters of it at -O1 and run hardly slower: kernels take theirs.
 set(quern_test_flags $<$<CONFIG:Release>:-O1>)
+quern_precompile(std StdPch.h)
+quern_precompile(llvm LlvmPch.h quern_llvm)
 quern_precompile(mlir MlirPch.h quern_llvm)
 add_dependencies(quern_pch_mlir quern_ir_inc quern_ir_interfaces_inc)
 quern_precompile(halide HalidePch.h quern_halide)

@@ -17,6 +17,7 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <unistd.h>
 
@@ -128,6 +129,18 @@ static KernelFiles writeTexts(const std::vector<Kernel> &kernels, const CompileO
   return files;
 }
 
+/// Attention and its gradient compile as long as four others, which would wait for them at the end.
+static std::vector<size_t> longestFirst(const std::vector<Kernel> &kernels) {
+  std::vector<size_t> order(kernels.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) {
+    const std::vector<PlanPart> &parts = kernels[i].plan.parts;
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const PlanPart &part) { return part.family == "attention" || part.family == "gradient"; });
+  });
+  return order;
+}
+
 /// Of plain data: its threads meet no MLIR, whose context has no locks (tools/spec/SpecOptions.cpp).
 static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileOptions &options,
                               const std::string &folder) {
@@ -153,6 +166,7 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
   int done = 0;
   std::vector<fs::path> shared(producers.size());
   WritesTo writes(folder);
+  const std::vector<size_t> order = longestFirst(kernels);
   files.refusedThreads = inParallel(producers.size() + kernels.size(), options.jobs, [&](size_t job) {
     if (job < producers.size()) {
       const KernelProducer &producer = *producers[job];
@@ -162,7 +176,7 @@ static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileO
       shared[job] = path;
       return;
     }
-    size_t i = job - producers.size();
+    const size_t i = order[job - producers.size()];
     const Kernel &kernel = kernels[i];
     const std::string &symbol = files.symbols.at(kernel.graph.name);
     bool cached = true;

@@ -3,6 +3,7 @@
 #ifndef QUERN_PASSES_PASSES_H
 #define QUERN_PASSES_PASSES_H
 
+#include "ir/PackingRule.h"
 #include "passes/Without.h"
 #include "support/Machine.h"
 
@@ -58,13 +59,7 @@ std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 /// Makes weights of many dimensions matrices (FlattenWeights.cpp).
 std::unique_ptr<mlir::Pass> createFlattenWeightsPass();
 
-/// How products want their weights packed.
-struct PackingRule {
-  /// How many rows of a weight [rows, inner] are in one tile; 0: the weight stays as it is stored.
-  std::function<int64_t(int64_t rows, int64_t inner)> tile = [](int64_t, int64_t) { return 0; };
-  bool pairs = false; ///< of bf16 two numbers along `inner` beside each other, where it is even
-  int64_t operator()(int64_t rows, int64_t inner) const { return tile(rows, inner); }
-};
+using ir::PackingRule;
 
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
 std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();

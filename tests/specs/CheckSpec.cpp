@@ -192,10 +192,7 @@ void Checker::chooseWithout() {
   cpu = quern::codegen::cpuTarget(options.target);
   if (!options.schedules.empty())
     schedules.add(options.schedules, "schedules");
-  passOptions.packing.pairs = cpu.device.empty();
-  passOptions.packing.tile = [this](int64_t rows, int64_t inner) {
-    return quern::codegen::weightTile(rows, inner, schedules, cpu);
-  };
+  passOptions.packing = quern::codegen::packingRule(schedules, cpu);
   passOptions.planning = [this](ModuleOp module) {
     if (options.plans)
       for (KernelOp kernel : module.getOps<KernelOp>())

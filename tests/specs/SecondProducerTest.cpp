@@ -66,9 +66,7 @@ TEST(SecondProducer, MakesAllKernelsOfAGoldenModel) {
   codegen::PlanOptions plans{
       codegen::cpuTarget("native"), codegen::ScheduleTable::standard(), {&test::plainProducer()}};
   passes::PassOptions options;
-  options.packing.tile = [&](int64_t rows, int64_t inner) {
-    return codegen::weightTile(rows, inner, plans.schedules, plans.target);
-  };
+  options.packing = codegen::packingRule(plans.schedules, plans.target);
   options.planning = [&](mlir::ModuleOp module) { return codegen::planKernels(module, plans); };
   ASSERT_TRUE(succeeded(passes::runPhases(*module, options)));
   for (ir::KernelOp kernel : module->getOps<ir::KernelOp>()) {

@@ -55,9 +55,7 @@ protected:
     options.compile.cache = std::string(std::getenv("QUERN_BUILD")) + "/specs/cache";
     options.compile.spec = "llama.quern";
     options.compile.schedules.add("contract vector > 0 : rows 2, columns 16, unroll 1, row_block 4\n", "small tiles");
-    options.passes.packing.tile = [this](int64_t rows, int64_t inner) {
-      return quern::codegen::weightTile(rows, inner, options.compile.schedules, options.compile.target);
-    };
+    options.passes.packing = quern::codegen::packingRule(options.compile.schedules, options.compile.target);
     options.passes.planning = [this](ModuleOp module) { return quern::codegen::planKernels(module, options.compile); };
   }
   void TearDown() override { std::filesystem::remove_all(folder); }

@@ -206,9 +206,7 @@ protected:
     diagnostics.print(messages, false);
     ASSERT_TRUE(scheduled) << messages.str();
     passes::PassOptions passes;
-    passes.packing.tile = [this](int64_t rows, int64_t inner) {
-      return weightTile(rows, inner, options.compile.schedules, options.compile.target);
-    };
+    passes.packing = packingRule(options.compile.schedules, options.compile.target);
     passes.planning = [this](mlir::ModuleOp module) { return planKernels(module, options.compile); };
     ASSERT_TRUE(mlir::succeeded(passes::runPhases(*scheduled, passes, "resolved", "scheduled")));
     planned = mlir::cast<mlir::ModuleOp>((*scheduled)->clone());

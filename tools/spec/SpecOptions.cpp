@@ -453,10 +453,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   codegen::ScheduleTable table = scheduleTable(schedules);
   passes::PassOptions options;
   options.machine = cpu.machine;
-  options.packing.tile = [cpu, table](int64_t rows, int64_t inner) {
-    return codegen::weightTile(rows, inner, table, cpu);
-  };
-  options.packing.pairs = cpu.device.empty();
+  options.packing = codegen::packingRule(table, cpu);
   options.rowsOfExperts = {.codes = codegen::byteProducts(cpu) != codegen::ByteProducts::None,
                            .bf16 = codegen::multipliesTiles(cpu)};
   if (cpu.device == "cuda") // which has the memory, and wants rows for all of its processors

@@ -30,7 +30,8 @@ void AttentionFamily::makeSingle() {
   Expr rounds = (vectors + (parts * longest - 1)) / (parts * longest), count = min(vectors, rounds * parts);
   Expr each = (vectors + (count - 1)) / count, firstVector = part * each;
   Expr begin = firstVector * width, vectorsOfPart = min(each, vectors - firstVector);
-  auto partOf = [&](const Expr &at) { return at / width / each; };
+  // Said to be a part: bounds of a quotient by what only the run knows reach below 0.
+  auto partOf = [&](const Expr &at) { return clamp(at / width / each, 0, count - 1); };
   // A slot is a place in what a task computes: blocks of a vector of each run, in the order of reading.
   const int blockKeys = runs * width;
   Expr perRun = (vectorsOfPart + (runs - 1)) / runs;
