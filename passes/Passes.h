@@ -3,7 +3,6 @@
 #ifndef QUERN_PASSES_PASSES_H
 #define QUERN_PASSES_PASSES_H
 
-#include "ir/PackingRule.h"
 #include "passes/Without.h"
 #include "support/Machine.h"
 
@@ -59,7 +58,7 @@ std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 /// Makes weights of many dimensions matrices (FlattenWeights.cpp).
 std::unique_ptr<mlir::Pass> createFlattenWeightsPass();
 
-using ir::PackingRule;
+using support::PackingRule;
 
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
 std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();

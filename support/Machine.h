@@ -4,6 +4,7 @@
 #define QUERN_SUPPORT_MACHINE_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace quern::support {
@@ -44,6 +45,14 @@ inline constexpr int64_t text = 512;
 inline constexpr int64_t rows = 256, queries = 2048, gradientQueries = 1024, columns = 768, elements = 256;
 
 } // namespace assumed
+
+/// How a machine's products want their weights packed: what code generation says and passes follow.
+struct PackingRule {
+  /// How many rows of a weight [rows, inner] are in one tile; 0: the weight stays as it is stored.
+  std::function<int64_t(int64_t rows, int64_t inner)> tile = [](int64_t, int64_t) { return 0; };
+  bool pairs = false; ///< of bf16 two numbers along `inner` beside each other, where it is even
+  int64_t operator()(int64_t rows, int64_t inner) const { return tile(rows, inner); }
+};
 
 } // namespace quern::support
 #endif

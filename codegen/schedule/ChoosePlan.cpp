@@ -312,7 +312,7 @@ int64_t weightTile(int64_t rows, int64_t depth, const ScheduleTable &schedules, 
   return best;
 }
 
-ir::PackingRule packingRule(const ScheduleTable &schedules, const CpuTarget &target) {
+support::PackingRule packingRule(const ScheduleTable &schedules, const CpuTarget &target) {
   return {[schedules, target](int64_t rows, int64_t depth) { return weightTile(rows, depth, schedules, target); },
           target.device.empty()};
 }

@@ -3,7 +3,7 @@
 #define QUERN_CODEGEN_SCHEDULE_CHOOSEPLAN_H
 
 #include "codegen/schedule/Schedule.h"
-#include "ir/PackingRule.h"
+#include "support/Machine.h"
 
 namespace quern::codegen {
 
@@ -25,7 +25,7 @@ std::optional<std::string> checkParts(const std::vector<PlanPart> &parts, const 
 /// Rows per tile for a packed weight [rows, depth]; 0: better left as it is stored.
 int64_t weightTile(int64_t rows, int64_t depth, const ScheduleTable &schedules, const CpuTarget &target);
 /// The same for each weight, and whether bf16 lies in pairs: on processors.
-ir::PackingRule packingRule(const ScheduleTable &schedules, const CpuTarget &target);
+support::PackingRule packingRule(const ScheduleTable &schedules, const CpuTarget &target);
 
 } // namespace quern::codegen
 #endif
