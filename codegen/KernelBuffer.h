@@ -9,8 +9,8 @@
 
 namespace quern::codegen {
 
-/// Zeros between two pages that nobody may touch. Where it begins on a page what reads or writes before it faults, where it ends with one
-/// what does so (64 bytes or more) behind it: one after the other has the one or the other.
+/// Zeros between two pages that nobody may touch. Some begin where a page begins: an access before them faults. The others end where a
+/// page ends, or less than 64 bytes before: an access behind them faults.
 class GuardedMemory {
 public:
   explicit GuardedMemory(size_t bytes);
