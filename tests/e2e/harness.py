@@ -138,6 +138,13 @@ def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache"
     return finished
 
 
+def compile_c(source, library, output):
+    """A C program that calls an emitted library whose header is in the same folder, by the compiler that Quern was built by."""
+    cache = (BUILD / "CMakeCache.txt").read_text().splitlines()
+    compiler = next(line.split("=", 1)[1] for line in cache if line.startswith("CMAKE_C_COMPILER:"))
+    run(compiler, "-Wall", "-Wextra", "-Werror", "-I", library.parent, source, library, "-lstdc++", "-lm", "-pthread", "-o", output)
+
+
 def no_file_over(size):
     """`preexec_fn` of a command none of whose files may grow beyond so many bytes: as on a disk that is full, with EFBIG instead of
     ENOSPC, and a signal that the command must not die of."""

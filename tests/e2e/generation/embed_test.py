@@ -1,7 +1,7 @@
 """A compiled model inside a program in C: `--emit lib`, quern.h and examples/embed say what PROGRAM generate says."""
 import unittest
 
-from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, run
+from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, compile_c, run
 
 STORIES = DATA / "stories260K"
 SPEC = EXAMPLES / "llama.quern"
@@ -17,8 +17,7 @@ class Embed(Case):
         cls.library = cls.scratch / "libstories.a"
         run(QUERN, "compile", SPEC, *config, "--emit", "lib", "-o", cls.library)
         cls.embedding = cls.scratch / "stories"
-        run("cc", "-Wall", "-Wextra", "-Werror", "-I", cls.scratch, EXAMPLES / "embed" / "embed.c", cls.library,
-            "-lstdc++", "-lm", "-pthread", "-o", cls.embedding)
+        compile_c(EXAMPLES / "embed" / "embed.c", cls.library, cls.embedding)
 
     def generate(self, prompts, count):
         return run(self.program, "generate", "--weights", STORIES, "-n", count, *[w for p in prompts for w in ("-p", p)]).out

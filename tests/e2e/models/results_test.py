@@ -4,7 +4,7 @@ import pathlib
 import random
 import unittest
 
-from tests.e2e.harness import DATA, QUERN, Case, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
+from tests.e2e.harness import DATA, QUERN, Case, compile_c, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
 
 FOLDER = pathlib.Path(__file__).parent
 TOKENIZER = DATA / "stories260K" / "tokenizer.json"
@@ -100,8 +100,7 @@ class Library(Case):
         try:
             run(QUERN, "compile", Decoder.spec, "--emit", "lib", "-o", self.scratch / "libresults.a")
             (self.scratch / "embed.c").write_text(EMBED)
-            run("cc", "-Wall", "-Wextra", "-Werror", "-I", self.scratch, self.scratch / "embed.c", self.scratch / "libresults.a",
-                "-lstdc++", "-lm", "-pthread", "-o", self.scratch / "embed")
+            compile_c(self.scratch / "embed.c", self.scratch / "libresults.a", self.scratch / "embed")
             for name in ("pooled", "first"):
                 words = ("--weights", Decoder.weights, "--tokenizer", TOKENIZER, "-p", "a big dog", "--result", name)
                 want = json.loads(run(Decoder.program, "embed", *words, "--json").out)["results"][0]["embedding"]
