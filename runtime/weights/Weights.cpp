@@ -3,8 +3,7 @@
 // A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is
 // read before a kernel asks. What kernels want packed is written once, in [ceil(outer / tile)][inner][tile] order, so
 // that a contraction reads it end to end; both orders of storage ([out, in] and GPT-2's [in, out]) arrive through the
-// strides. Equal slots (a tied head) share one copy. Coded tensors are decoded in strips of some 256 numbers while they
-// are laid out: no f32 copy of a whole one ever exists beside it.
+// strides (FillWeights.cpp). Equal slots (a tied head) share one copy.
 #include "runtime/weights/Weights.h"
 
 #include "runtime/Error.h"
