@@ -18,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("frontend", "ir", "passes", "codegen", "runtime", "tools", "support")
 INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
+PRECOMPILED = re.compile(r"-Xclang -include-pch -Xclang \S+\.pch ")
 TIDY = "clang-tidy-22"
 MOST = 10
 
@@ -58,13 +59,23 @@ def changed():
     return [ROOT / name for name in names if name.split("/")[0] in ROOMS][:MOST]
 
 
+def without_precompiled_headers(build):
+    """A folder with the build's commands, their precompiled headers as text: a fresh clone is looked at before it has any."""
+    folder = build / "tidy"
+    folder.mkdir(exist_ok=True)
+    commands = (build / "compile_commands.json").read_text()
+    (folder / "compile_commands.json").write_text(PRECOMPILED.sub("", commands))
+    return folder
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     wanted = changed() if sys.argv[2:] == ["--changed"] else [(ROOT / name).resolve() for name in sys.argv[2:]]
     if sys.argv[2:] and not wanted:
         print("clang-tidy: no source has changed")
         return 0
-    commands = json.loads((build / "compile_commands.json").read_text())
+    folder = without_precompiled_headers(build)
+    commands = json.loads((folder / "compile_commands.json").read_text())
     sources = sorted({pathlib.Path(entry["file"]) for entry in commands})
     sources = [path for path in sources if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS]
     if wanted:
@@ -76,8 +87,8 @@ def main():
     waiting = [path for path in sources if not stamps[path].exists()]
 
     def look(path):
-        # Flags of GCC that clang does not know, and precompiled headers that it cannot read.
-        command = [TIDY, "-p", str(build), "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
+        # Flags of GCC that clang does not know.
+        command = [TIDY, "-p", str(folder), "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
                    "--extra-arg=-Wno-ignored-optimization-argument", str(path)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode == 0:
