@@ -5,8 +5,26 @@
 #include "codegen/kernel/Storage.h"
 
 #include <functional>
+#include <memory>
 
 namespace quern::codegen {
+
+/// Zeros between two pages that nobody may touch. Some begin where a page begins: an access before them faults. The others end where a
+/// page ends, or less than 64 bytes before: an access behind them faults.
+class GuardedMemory {
+public:
+  explicit GuardedMemory(size_t bytes);
+  ~GuardedMemory();
+  GuardedMemory(const GuardedMemory &) = delete;
+
+  uint8_t *begin() const { return first; } ///< a multiple of 64
+  size_t bytes() const { return length; }
+
+private:
+  void *mapping;
+  size_t mapped, length;
+  uint8_t *first;
+};
 
 class KernelBuffer {
 public:
@@ -15,9 +33,9 @@ public:
   KernelBuffer(const KernelBuffer &) = delete;
 
   const std::vector<int64_t> &shape() const { return lengths; }
-  uint8_t *base() { return reinterpret_cast<uint8_t *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64); }
+  uint8_t *base() { return memory->begin(); }
   /// From `base` on.
-  size_t bytes() const { return memory.size() - 64; }
+  size_t bytes() const { return memory->bytes(); }
 
   /// `numbers`: in row-major order; of codes, those that codes stand for.
   void fill(const double *numbers);
@@ -36,7 +54,7 @@ private:
   Layout layout;
   Storage storage;
   std::vector<int64_t> lengths, strides; ///< strides: of what is not packed
-  std::vector<uint8_t> memory;
+  std::unique_ptr<GuardedMemory> memory;
   std::vector<halide_dimension_t> dims;
 };
 

@@ -173,8 +173,13 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     int tile = static_cast<int>(layout.tile);
     args.erase(args.begin(), args.begin() + 2);
     args.insert(args.begin(), {row % tile, inner, row / tile});
-    if (bitsOfCode(node.storage))
-      return numberAt({arguments[i], node.storage, args, target}, codePlace(node.storage, inner));
+    if (bitsOfCode(node.storage)) {
+      CodePlace place = codePlace(node.storage, inner);
+      // A sum masks lanes beyond the depth, but not a scale that all lanes of a vector share.
+      if (const int group = groupOf(node.storage), depth = static_cast<int>(*node.dims.back().fixed()); depth % group)
+        place.group = min(place.group, depth / group);
+      return numberAt({arguments[i], node.storage, args, target}, place);
+    }
     return packedNumber(i, args);
   }
   return loaded(arguments[i](args), node.storage);

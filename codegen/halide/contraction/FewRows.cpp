@@ -32,11 +32,15 @@ Func FewRows::define() {
   direct(args) = sum(args);
 
   Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("fo"), inner("fi"), task = outer;
-  int vector = vectorOfTile();
+  // The last tile is shifted to end with the columns: its sums read all its weights, and behind the last head's there are none.
+  int step = tile;
+  while (column->fixed() && step > *column->fixed())
+    step /= 2;
+  const int vector = std::min(step, b.target.vector);
   direct.compute_root();
   for (const Dim &dim : c.dims) // those of the result, however far its last tiles reach
     direct.bound(KernelBuilder::var(dim.name), 0, b.extent(dim.size));
-  direct.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+  direct.split(o, outer, inner, step, TailStrategy::ShiftInwards);
   std::vector<VarOrRVar> order = {inner, m, outer};
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     order.push_back(KernelBuilder::var(dim->name));
@@ -48,7 +52,7 @@ Func FewRows::define() {
   }
   direct.parallel(task);
 
-  sum.compute_at(direct, m).bound_extent(o, tile).vectorize(o, vector);
+  sum.compute_at(direct, m).bound_extent(o, step).vectorize(o, vector);
   std::vector<VarOrRVar> steps;
   for (int i = 0; i < k.dimensions(); ++i)
     steps.push_back(k[i]);
