@@ -90,15 +90,36 @@ static Expr exponentialNear0Minus1(const Expr &r) {
   return r + r * r * polynomial(r, {0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
 }
 
+/// The whole number that is nearest, as a float and in the lowest bits of one, `more` above it: adding 1.5 * 2^23 rounds, so neither
+/// a rounding nor a conversion is needed.
+struct Nearest {
+  Expr number, bits;
+};
+static Nearest nearest(const Expr &x, int more) {
+  const Expr magic = 12582912.0f + float(more), shifted = add(x, magic);
+  return {sub(shifted, magic), reinterpret<int32_t>(shifted)};
+}
+
+static constexpr float perLn2 = 1.44269504f;
+/// x - n ln 2, for n that is nearest to x / ln 2.
+static Expr behind(const Expr &x, const Expr &n) {
+  return (x - n * 0.693359375f) -
+         n * -2.12194440e-4f; // ln 2 in two parts; n times the first, which has few digits, is exact
+}
+
 /// e^x for -104 <= x <= 89.
 static Expr expFinite(const Expr &x) {
-  Expr n = floor(x * 1.44269504f + 0.5f);
-  // ln 2 in two parts; the first has few digits, so that n times it is exact.
-  Expr p = exponentialNear0((x - n * 0.693359375f) - n * -2.12194440e-4f);
+  const Expr n = nearest(mul(x, Expr(perLn2)), 0).number;
   // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
   Expr k = cast<int32_t>(n), half = k >> 1;
   auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
-  return mul(mul(p, power(half)), power(k - half));
+  return mul(mul(exponentialNear0(behind(x, n)), power(half)), power(k - half));
+}
+
+/// e^x for -88 <= x <= 88; 0 where that is below 2^-126.5.
+static Expr expWithin88(const Expr &x) {
+  auto [n, bits] = nearest(mul(x, Expr(perLn2)), 127); // the lowest bits are then 2^n as a float has it
+  return mul(exponentialNear0(behind(x, n)), reinterpret<float>(bits << 23));
 }
 
 Expr exp(Expr x) {
@@ -107,21 +128,15 @@ Expr exp(Expr x) {
 
 Expr expm1(Expr x) {
   // 2^n (e^r - 1) + (2^n - 1): where x is near 0, n is 0 and no digit is lost.
-  Expr inside = clampStrict(x, -87.0f, 87.0f), n = floor(inside * 1.44269504f + 0.5f);
-  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
-  Expr scale = reinterpret<float>((cast<int32_t>(n) + 127) << 23);
-  Expr near = add(mul(scale, exponentialNear0Minus1(r)), sub(scale, Expr(1.0f)));
+  Expr inside = clampStrict(x, -87.0f, 87.0f);
+  auto [n, bits] = nearest(mul(inside, Expr(perLn2)), 127);
+  Expr scale = reinterpret<float>(bits << 23);
+  Expr near = add(mul(scale, exponentialNear0Minus1(behind(inside, n))), sub(scale, Expr(1.0f)));
   return nanThrough(x, choose(less(87.0f, x), expFinite(clampStrict(x, -104.0f, 89.0f)), near));
 }
 
 Expr expOfDifference(Expr x) {
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion is
-  // needed. With 127 more these bits are 2^n as a float has it, and 0 where n is -127: at -88, to which what is smaller is
-  // raised. A NaN is not smaller, and goes through the products.
-  Expr inside = math::max(Expr(-88.0f), x), magic = 12582912.0f + 127.0f;
-  Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
-  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
-  return mul(exponentialNear0(r), reinterpret<float>(reinterpret<int32_t>(shifted) << 23));
+  return expWithin88(math::max(Expr(-88.0f), x)); // a NaN is not smaller, and goes through the products
 }
 
 Expr log(Expr x) {
@@ -209,12 +224,12 @@ Expr tanh(Expr x) {
   Expr near = a + a * z *
                       polynomial(z, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f,
                                      -6.045165098e-03f}); // a < 0.63
-  Expr far = 1.0f - div(Expr(2.0f), expFinite(a * 2.0f) + 1.0f);
+  Expr far = 1.0f - div(Expr(2.0f), expWithin88(a * 2.0f) + 1.0f);
   return nanThrough(x, withSign(select(a < 0.625f, near, far), x));
 }
 
 Expr sigmoid(Expr x) {
-  Expr e = expFinite(clampStrict(-x, -104.0f, 88.5f));
+  Expr e = expWithin88(clampStrict(-x, -88.0f, 88.0f));
   return nanThrough(x, div(Expr(1.0f), add(e, Expr(1.0f))));
 }
 
@@ -226,7 +241,7 @@ Expr erf(Expr x) {
   Expr tail =
       polynomial(a, {4.163292223e-04f, -1.130675144e+00f, -6.309530298e-01f, -1.110550174e-01f, 2.709952332e-02f,
                      -5.064946933e-03f, 6.858366868e-04f, -6.229835394e-05f, 3.321684661e-06f, -7.582682285e-08f});
-  Expr far = 1.0f - expFinite(tail);
+  Expr far = 1.0f - expWithin88(tail);
   return nanThrough(x, withSign(select(a < 1.0f, near, far), x));
 }
 

@@ -124,17 +124,20 @@ double Estimate::amxOf(const PlanPart &part) {
 /// A product of tiles takes 16 cycles, whatever it holds, and its sum is there after 52; its operands come by 16 loads each, of
 /// which half a cycle is one.
 /// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, multiplied by a scale, added; of integers
-/// converted, and multiplied by the row's scale, too; with minimums one more product. Each group is a sum of its own.
+/// converted, and multiplied by the row's scale, too; with minimums one more product. Each group is a sum of its own, of integers
+/// up to two tiles deep.
 double Estimate::ofTiles(double tiles, double vectors) const {
   const bool integers = formats.rowBits < 16, coded = formats.levels > 0;
-  const double size = 16, terms = double(known("amx", 1)), depth = hasShortGroups() ? 16 : 32;
+  const double size = 16, ofTile = 64, terms = double(known("amx", 1));
+  const double depth = hasShortGroups() ? 16 : integers ? std::min(formats.scaled, 2 * ofTile) : 32;
+  const double products = terms * (integers ? std::ceil(depth / ofTile) : 1);
   const double held = coded ? 1 : std::min(2.0, vectors), across = coded ? 1 : std::min(2.0, tiles);
-  const double loads = size / loaded * (coded ? terms + 1 : terms * (across + held) / (across * held));
+  const double loads = size / loaded * (coded ? products * (1 + 1 / terms) : terms * (across + held) / (across * held));
   const double operations = (integers ? 3 : 1) + (formats.levels > 1 ? 1 : 0);
   const double scaled = coded ? size * (1 + operations / core.operations) : 0;
   const double spilled = coded && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
   const double chained = coded ? 0 : terms * tileLatency / (across * held);
-  const double cycles = together({terms * size, loads, chained, scaled + spilled});
+  const double cycles = together({products * size, loads, chained, scaled + spilled});
   const double length = double(known("rows", support::assumed::rows));
   return cycles / (size * depth) * core.products * covered(length, size * tiles);
 }

@@ -7,7 +7,7 @@
 // leaves the multiplier waiting, and no row may be missing. Why after lowering: loops, bounds and blocks are Halide's as of
 // any other kernel, and the index expressions of a loop's first elements say where tiles are and how far apart.
 //
-// Groups of codes are sums of one step each: several of them at a time, in registers of their own, so that one product need
+// Groups of codes are sums of a step or two each: several of them at a time, in registers of their own, so that one product need
 // not wait for the store of another.
 //
 // Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a
@@ -110,8 +110,8 @@ public:
     measureDepth();
     columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
     rows.nextTile = loops.strideOf(row->index, sums.row, tileRows);
-    rows.nextStep = steps.defined() ? loops.strideOf(row->index, sums.step, wordsOfStep) : Expr(0);
-    columns.nextStep = steps.defined() ? loops.strideOf(column->index, sums.step, wordsOfStep) : Expr(0);
+    rows.nextStep = hasSteps() ? loops.strideOf(row->index, sums.step, wordsOfStep) : Expr(0);
+    columns.nextStep = hasSteps() ? loops.strideOf(column->index, sums.step, wordsOfStep) : Expr(0);
     if (product->args.size() > 3)
       firstStep = at(product->args[3]), steps = at(product->args[4]);
     // Rows of which all are there may lie in any way.
@@ -157,7 +157,8 @@ private:
   Place rows, columns, out;
   Expr left;
   int length = 0, groups = 1;              ///< bytes of the depth, 0: only the run knows; such sums
-  Expr firstStep = 0, steps;               ///< of 64 bytes, where the depth has more than one
+  int tiles = 1;                           ///< of 64 bytes, of each of several sums
+  Expr firstStep = 0, steps;               ///< of 64 bytes, where the depth of one sum has more than one
   Expr rowGroup, columnGroup, outGroup;    ///< how far the next sum's numbers are
   std::vector<Expr> rowTerms, columnTerms; ///< how far the pieces of a term are behind the first one's
   Lets chosen;
@@ -169,17 +170,19 @@ private:
       throw std::logic_error("a factor of tiles is no number in memory");
     return loads.load;
   }
+  bool hasSteps() const { return steps.defined() || tiles > 1; }
   /// Whole steps of 64 bytes, or what is within one.
   void measureDepth() {
     const Expr extent = loops.extent(sums.step);
     if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
+      if (length > tileBytes && length % tileBytes)
+        throw std::logic_error("tiles of a depth that ends within one");
       // One step by pieces of both factors alone would ask for more registers than there are, were it no loop.
-      if (length > tileBytes || (length == tileBytes && rowTerms.size() > 1 && groups == 1)) {
-        if (length % tileBytes || groups > 1)
-          throw std::logic_error("tiles of a depth that ends within one");
+      if (groups > 1)
+        tiles = std::max(1, length / tileBytes);
+      else if (length > tileBytes || (length == tileBytes && rowTerms.size() > 1))
         steps = length / tileBytes;
-      }
     } else if (groups > 1) {
       throw std::logic_error("groups of tiles of a depth that only the run knows");
     } else { // whole ones, as TileSums asks: the length itself may be computed further out
@@ -246,7 +249,7 @@ private:
     const Expr zero =
         Call::make(ofTile, "tile_zero", {number(tileRows), number(tileColumns * wordBytes)}, Call::Intrinsic);
     auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group, size_t term) {
-      const int bytes = steps.defined() ? tileBytes : length;
+      const int bytes = hasSteps() ? tileBytes : length;
       Expr left = loadTile(from,
                            (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup +
                                cast(from.first.type(), rowTerms[term]),
@@ -277,7 +280,8 @@ private:
         for (int g = groups; g-- > 0;) {
           Expr products = zero;
           for (size_t term = 0; term < rowTerms.size(); ++term)
-            products = product(i, j, products, 0, g, term);
+            for (int t = 0; t < tiles; ++t)
+              products = product(i, j, products, t, g, term);
           body = LetStmt::make(name + std::to_string(g), products, body);
         }
         return body;

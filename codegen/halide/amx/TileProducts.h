@@ -20,7 +20,7 @@ inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
 struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops
-  std::string group{};                 ///< of several such sums beside each other along the depth, each of one step
+  std::string group{};                 ///< of several such sums beside each other along the depth
   std::string term{};                  ///< of the products of pieces that a product of f32 is, over whole steps
 };
 

@@ -3,6 +3,7 @@
 #include "codegen/halide/contraction/Contraction.h"
 
 #include "codegen/halide/Math.h"
+#include "codegen/halide/amx/TileProducts.h"
 #include "support/CodedGroups.h"
 
 #include <algorithm>
@@ -114,7 +115,10 @@ Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const 
 }
 
 int Contraction::runOfTiles() const {
-  return std::min(support::groupOf(storage), depthOfTile);
+  const int group = support::groupOf(storage);
+  if (!b.multipliesIntegers(*this))
+    return std::min(group, depthOfTile);
+  return std::min({group, support::groupOf(storedAs(b.graph, x)), 2 * tileBytes});
 }
 
 Expr Contraction::signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four,

@@ -32,11 +32,13 @@ Func FewRows::define() {
   direct(args) = sum(args);
 
   Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("fo"), inner("fi"), task = outer;
-  // The last tile is shifted to end with the columns: its sums read all its weights, and behind the last head's there are none.
-  int step = tile;
-  while (column->fixed() && step > *column->fixed())
-    step /= 2;
-  const int vector = std::min(step, b.target.vector);
+  // Whole vectors, no more than the columns: the last tile is shifted to end with these, as its sums read all its weights, and behind
+  // the last head's there are none.
+  const int columns = static_cast<int>(*column->fixed());
+  int vector = vectorOfTile();
+  while (vector > columns)
+    vector /= 2;
+  const int step = std::min(tile, columns) / vector * vector;
   direct.compute_root();
   for (const Dim &dim : c.dims) // those of the result, however far its last tiles reach
     direct.bound(KernelBuilder::var(dim.name), 0, b.extent(dim.size));

@@ -22,6 +22,11 @@ int real(GraphMaker &g, int value) {
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
+/// Rows in codes, in groups as long as those of such columns.
+int inCodes(GraphMaker &g, int x, const std::string &depth, Storage columns) {
+  return real(g, g.quantize(x, depth, columns == Storage::Int8G128 ? columns : Storage::Int8));
+}
+
 /// tanh(rows * weight + what the result may overlap); `rows`: how they are multiplied, by default as the weight, in codes which the
 /// kernel makes, or in bf16.
 KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile,
@@ -30,7 +35,7 @@ KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t colu
   const bool coded = !rows && bitsOfCode(storage);
   const Storage stored = coded ? Storage::F32 : rows.value_or(Storage::BF16);
   int x = g.argument(stored, {m, i}), w = g.weight({o, i}, tile, storage), over = g.argument(Storage::F32, {m, o});
-  int row = coded ? real(g, g.quantize(x, "I")) : stored == Storage::F32 ? x : real(g, x);
+  int row = coded ? inCodes(g, x, "I", storage) : stored == Storage::F32 ? x : real(g, x);
   int sum = g.contract(row, real(g, w), {"I"});
   g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
   return g.finish("tiles");
@@ -107,7 +112,7 @@ KernelGraph &routed(GraphMaker &g, const RoutedForm &form, Storage storage, Stor
   const std::string depth = form.x.back().name;
   int x = g.argument(rows, form.x), w = form.packed ? g.weight(form.w, 32, storage) : g.argument(storage, form.w),
       chosen = g.argument(Storage::I32, {form.x.front(), dim("C", 2)});
-  int numbers = coded ? real(g, g.quantize(x, depth)) : rows == Storage::F32 ? x : real(g, x);
+  int numbers = coded ? inCodes(g, x, depth, storage) : rows == Storage::F32 ? x : real(g, x);
   int y = g.contract(numbers, real(g, g.gather(w, chosen, "E")), {depth});
   if (form.w.size() > 3) {
     int gate = g.squeeze(g.cut(y, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(y, "U", 1, dim("V", 1)), "V");
@@ -251,12 +256,13 @@ TEST(RoutedTiles, OfRows) {
     }
 }
 
-/// Groups of a scale, a last one that is short; super-blocks; codes of fewer bits.
+/// Groups of a scale, a last one that is short; super-blocks; codes of fewer bits; groups of two tiles.
 TEST(RoutedTiles, OfCodes) {
   const std::vector<RoutedForm> forms = routedForms();
   for (auto [storage, form, amx] :
        {std::tuple(Storage::Int8, 0, 1), std::tuple(Storage::Int8, 1, 2), std::tuple(Storage::Int4, 2, 1),
-        std::tuple(Storage::Q4K, 3, 1), std::tuple(Storage::Int8, 8, 1), std::tuple(Storage::Q4K, 8, 1)}) {
+        std::tuple(Storage::Q4K, 3, 1), std::tuple(Storage::Int8, 8, 1), std::tuple(Storage::Q4K, 8, 1),
+        std::tuple(Storage::Int8G128, 1, 1), std::tuple(Storage::Int8G128, 8, 2)}) {
     SCOPED_TRACE(std::string(quern::support::storageName(storage)) + ", " + forms[form].what);
     GraphMaker g;
     KernelGraph &graph = routed(g, forms[form], storage, Storage::F32);
@@ -326,13 +332,14 @@ TEST(Tiles, OfLargeTensors) {
   }
 }
 
-/// Groups of a scale, a last one that is short; super-blocks, with minimums and without.
+/// Groups of a scale, a last one that is short; super-blocks, with minimums and without; groups of two tiles, alone and several.
 TEST(Tiles, OfCodes) {
   for (auto [storage, depth, columns, tile, amx] :
        {std::tuple(Storage::Int8, 96, 128, 64, 1), std::tuple(Storage::Int8, 75, 71, 32, 2),
         std::tuple(Storage::Int4, 160, 100, 64, 1), std::tuple(Storage::Q4K, 512, 100, 64, 1),
         std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1),
-        std::tuple(Storage::Q8K, 331, 71, 64, 1)}) {
+        std::tuple(Storage::Q8K, 331, 71, 64, 1), std::tuple(Storage::Int8G128, 331, 71, 32, 2),
+        std::tuple(Storage::Int8G128, 512, 100, 64, 1)}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, depth, columns, tile);
     SCOPED_TRACE(quern::support::storageName(storage));
