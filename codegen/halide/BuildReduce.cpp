@@ -133,8 +133,10 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   Var lane("lane");
   Index index = varsOf(kept);
   Expr position = lanes > 1 ? r[0] * lanes + lane : Expr(r[0]);
-  if (guarded)
+  if (guarded) { // what is read has no lanes behind the length: Halide does not see that for lanes of a vector
     r.where(position < length);
+    position = unsafe_promise_clamped(position, 0, length - 1);
+  }
   index[last->name] = position;
   std::vector<RVar> variables = {r[0]};
   int next = 1;

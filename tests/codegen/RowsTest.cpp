@@ -29,6 +29,17 @@ TEST(Rows, NormOverTwoDims) {
   checkKernel(g.finish("norm2"), lengths, 1e-5);
 }
 
+/// A norm of ten of a product's columns, which end before its lanes do.
+TEST(Rows, NormOfSomeColumns) {
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("T"), dim("D", 16)}),
+      w = g.argument(Storage::F32, {dim("O", 54), dim("D", 16)});
+  int latent = g.cut(g.contract(x, w, {"D"}), "O", 40, dim("L", 10));
+  int s = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {latent, latent}), {"L"});
+  g.yield(g.elementwise(Op::Div, {latent, g.elementwise(Op::Sqrt, {s})}));
+  checkKernel(g.finish("latent"), {{{"T", 1}}, {{"T", 40}}}, 1e-5);
+}
+
 TEST(Rows, LogSoftmaxGathered) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("T"), dim("V", 7)}), labels = g.argument(Storage::I32, {dim("T")});
