@@ -152,3 +152,16 @@ decoder("apertus", tf.ApertusConfig, tf.ApertusForCausalLM, tiny(rope_parameters
 decoder("codegen", tf.CodeGenConfig, tf.CodeGenForCausalLM,
         dict(vocab_size=48, n_positions=64, n_ctx=64, n_embd=32, n_layer=2, n_head=8, n_inner=40, rotary_dim=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, **TOK),
         "gptj with queries, values and keys in one matrix, in four groups of heads.", [r"h\.[01]\.attn\.qkv_proj\.weight", r"h\.0\.mlp\.fc_in\.(weight|bias)", r"lm_head\.bias"], classic={})
+
+# ---------------------------------------------------------------- routers and attentions of 2024 and 2025
+ROUTED = [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.1\.mlp\.shared_experts\.up_proj\.weight"]
+V2 = dict(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
+          intermediate_size=24, norm_topk_prob=False)
+V2_FILES = dict(scoring_func="softmax", aux_loss_alpha=0.001, seq_aux=True, moe_layer_freq=1)
+decoder("deepseek-v2", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM,
+        tiny(n_shared_experts=2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=1.5, q_lora_rank=10, rope_parameters=rope(500.0, **dict(DEEP_YARN, mscale=0.7, mscale_all_dim=0.7)), **V2),
+        "deepseek-v3's attention; 8 experts in 4 groups: softmax over all, the best 2 groups by their best, top 3, weights times 1.5; two shared experts; yarn.",
+        [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
+        classic=dict(V2_FILES, rope_parameters=None, rope_theta=500.0, rope_scaling=dict({k: v for k, v in DEEP_YARN.items() if k != "rope_type"}, type="yarn", mscale=0.7, mscale_all_dim=0.7)))
+decoder("deepseek-v2-lite", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM, tiny(n_shared_experts=1, topk_method="greedy", n_group=1, topk_group=1, q_lora_rank=None, **V2),
+        "deepseek-v2 with whole queries and without groups.", [r"layers\.0\.self_attn\.(q_proj|kv_b_proj)\.weight"] + ROUTED, classic=dict(FLAT, **V2_FILES))
