@@ -165,3 +165,9 @@ decoder("deepseek-v2", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM,
         classic=dict(V2_FILES, rope_parameters=None, rope_theta=500.0, rope_scaling=dict({k: v for k, v in DEEP_YARN.items() if k != "rope_type"}, type="yarn", mscale=0.7, mscale_all_dim=0.7)))
 decoder("deepseek-v2-lite", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM, tiny(n_shared_experts=1, topk_method="greedy", n_group=1, topk_group=1, q_lora_rank=None, **V2),
         "deepseek-v2 with whole queries and without groups.", [r"layers\.0\.self_attn\.(q_proj|kv_b_proj)\.weight"] + ROUTED, classic=dict(FLAT, **V2_FILES))
+SIGMOID = dict(moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, n_shared_experts=1, routed_scaling_factor=1.5, norm_topk_prob=True, intermediate_size=24, attention_bias=True)
+decoder("glm4-moe", tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM, tiny(head_dim=8, n_group=1, topk_group=1, use_qk_norm=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.5), **SIGMOID),
+        "Half of each head rotates after a norm, biases on q, k, v; first layer dense, second with deepseek-v3's router without groups: 8 experts, top 3 of sigmoid + bias.", QKV_BIAS + QK_NORM + ROUTED, classic=dict(FLAT, partial_rotary_factor=0.5))
+decoder("dots1", tf.Dots1Config, tf.Dots1ForCausalLM, tiny(n_group=4, topk_group=2, sliding_window=5, max_window_layers=1, **SIGMOID),
+        "glm4-moe with whole heads rotating, a bias also on o, a window of 5 in the second layer, and 4 groups of experts.", [r"layers\.0\.self_attn\.o_proj\.bias"] + QK_NORM + ROUTED,
+        classic=dict(FLAT, layer_types=None, scoring_func="noaux_tc"))
