@@ -171,3 +171,7 @@ decoder("glm4-moe", tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM, tiny(head_dim=8, n_
 decoder("dots1", tf.Dots1Config, tf.Dots1ForCausalLM, tiny(n_group=4, topk_group=2, sliding_window=5, max_window_layers=1, **SIGMOID),
         "glm4-moe with whole heads rotating, a bias also on o, a window of 5 in the second layer, and 4 groups of experts.", [r"layers\.0\.self_attn\.o_proj\.bias"] + QK_NORM + ROUTED,
         classic=dict(FLAT, layer_types=None, scoring_func="noaux_tc"))
+decoder("ernie4-5-moe", tf.Ernie4_5_MoeConfig, tf.Ernie4_5_MoeForCausalLM,
+        tiny(num_hidden_layers=3, intermediate_size=24, tie_word_embeddings=True, moe_intermediate_size=8, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=1, moe_norm_min=0.75),
+        "ernie4-5 with 6 experts in the second of three layers: top 2 of softmax + bias, weights without the bias, divided by their sum or 0.75; two shared experts; tied head.", SOME + ROUTED,
+        emb_std=0.5, signed_norm="model.norm.weight", gains={"mlp.gate.weight": 2.5}, classic=dict(FLAT, moe_capacity=[6, 6, 6], moe_use_aux_free=True, moe_gate="topk"))
