@@ -175,3 +175,9 @@ decoder("ernie4-5-moe", tf.Ernie4_5_MoeConfig, tf.Ernie4_5_MoeForCausalLM,
         tiny(num_hidden_layers=3, intermediate_size=24, tie_word_embeddings=True, moe_intermediate_size=8, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=1, moe_norm_min=0.75),
         "ernie4-5 with 6 experts in the second of three layers: top 2 of softmax + bias, weights without the bias, divided by their sum or 0.75; two shared experts; tied head.", SOME + ROUTED,
         emb_std=0.5, signed_norm="model.norm.weight", gains={"mlp.gate.weight": 2.5}, classic=dict(FLAT, moe_capacity=[6, 6, 6], moe_use_aux_free=True, moe_gate="topk"))
+decoder("exaone4", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(head_dim=8, sliding_window=6, sliding_window_pattern="LG", layer_types=["sliding_attention", "full_attention"]),
+        "Norms behind attention and MLP and on each head of q and k; first layer with a window of 6 and rotary positions, second with neither.",
+        [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.post_feedforward_layernorm\.weight"] + QK_NORM, classic=dict(FLAT, layer_types=None, sliding_window_pattern=2))
+decoder("exaone4-whole", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True, rope_parameters=rope(10000.0, **LLAMA3)),
+        "exaone4 without windows, so with positions in all layers; llama3 frequencies, tied head.", QK_NORM, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(FLAT, rope_scaling=LLAMA3, sliding_window_pattern=None))
