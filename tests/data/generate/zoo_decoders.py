@@ -181,3 +181,11 @@ decoder("exaone4", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(head_dim=8, sli
 decoder("exaone4-whole", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True, rope_parameters=rope(10000.0, **LLAMA3)),
         "exaone4 without windows, so with positions in all layers; llama3 frequencies, tied head.", QK_NORM, emb_std=0.5, signed_norm="model.norm.weight",
         classic=dict(FLAT, rope_scaling=LLAMA3, sliding_window_pattern=None))
+HUNYUAN = [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.[01]\.self_attn\.(query|key)_layernorm\.weight"]
+NTK = dict(alpha=7.0, beta_fast=32, beta_slow=1, factor=1.0, mscale=1.0, mscale_all_dim=0.0)
+decoder("hunyuan-v1-dense", tf.HunYuanDenseV1Config, tf.HunYuanDenseV1ForCausalLM, tiny(head_dim=8, tie_word_embeddings=True, attention_bias=True, rope_parameters=rope(500.0, rope_type="dynamic", **NTK)),
+        "llama block with norms on each head of q and k behind the rotation, whose base is stretched by alpha; biases in attention, tied head.", HUNYUAN + QKV_BIAS, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(NTK, type="dynamic"), use_qk_norm=True, use_cla=False, cla_share_factor=2, attention_head_dim=8))
+decoder("hunyuan-v1-moe", tf.HunYuanMoEV1Config, tf.HunYuanMoEV1ForCausalLM, tiny(head_dim=6, intermediate_size=12, num_experts=4, moe_topk=2),
+        "hunyuan-v1-dense's attention; 4 experts, top 2, softmax over all, renormalised, and an MLP for every token.", HUNYUAN + [r"layers\.[01]\.mlp\.gate\.wg\.weight", r"layers\.1\.mlp\.shared_mlp\.up_proj\.weight"],
+        classic=dict(FLAT, moe_topk=[2, 2], num_shared_expert=[1, 1], moe_intermediate_size=[12, 12], use_mixed_mlp_moe=True))
