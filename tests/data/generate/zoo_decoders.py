@@ -192,3 +192,9 @@ decoder("hunyuan-v1-moe", tf.HunYuanMoEV1Config, tf.HunYuanMoEV1ForCausalLM, tin
 AFM = dict(rope_type="yarn", factor=20.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, original_max_position_embeddings=16)
 decoder("arcee", tf.ArceeConfig, tf.ArceeForCausalLM, tiny(head_dim=8, mlp_bias=True, rope_parameters=rope(500.0, **AFM)), "llama block whose MLP is a squared ReLU without a gate, with biases there; yarn.",
         SOME + [r"layers\.0\.mlp\.(up|down)_proj\.(weight|bias)"], classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=AFM))
+SU = dict(short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.0, 4.0], short_mscale=1.1, long_mscale=1.3, original_max_position_embeddings=32)
+decoder("phimoe", tf.PhimoeConfig, tf.PhimoeForCausalLM,
+        tiny(intermediate_size=16, sliding_window=7, num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True, rope_parameters=rope(500.0, rope_type="longrope", **SU)),
+        "LayerNorm, a window of 7, longrope with factors of its own for the vectors, 5 experts: the best two, each weighed by a softmax over those whose score is near; biases in attention and head.",
+        QKV_BIAS + [r"layers\.[01]\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight", r"lm_head\.bias"],
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(SU, type="longrope"), original_max_position_embeddings=32))
