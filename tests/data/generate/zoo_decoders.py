@@ -198,3 +198,9 @@ decoder("phimoe", tf.PhimoeConfig, tf.PhimoeForCausalLM,
         "LayerNorm, a window of 7, longrope with factors of its own for the vectors, 5 experts: the best two, each weighed by a softmax over those whose score is near; biases in attention and head.",
         QKV_BIAS + [r"layers\.[01]\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight", r"lm_head\.bias"],
         classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(SU, type="longrope"), original_max_position_embeddings=32))
+decoder("minimax", tf.MiniMaxConfig, tf.MiniMaxForCausalLM,
+        tiny(num_hidden_layers=4, hidden_size=16, head_dim=6, intermediate_size=12, num_local_experts=3, num_experts_per_tok=2, block_size=8, full_attn_alpha_factor=1.5, full_attn_beta_factor=0.8, linear_attn_alpha_factor=1.2,
+             linear_attn_beta_factor=0.7, mlp_alpha_factor=0.9, mlp_beta_factor=1.1),
+        "Attention in layers 0 and 2, lightning attention (a memory that fades by a factor of each head and layer) in 1 and 3; residuals start behind the norms and have factors; 3 experts, top 2, renormalised.",
+        [r"layers\.1\.self_attn\.(qkv_proj|norm|output_gate)\.weight", r"layers\.2\.self_attn\.k_proj\.weight", r"layers\.3\.block_sparse_moe\.gate\.weight"], kept=r"self_attn\.(slope_rate|\w+_decay)$",
+        classic=dict(FLAT, layer_types=None))
