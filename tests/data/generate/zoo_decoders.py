@@ -152,3 +152,55 @@ decoder("apertus", tf.ApertusConfig, tf.ApertusForCausalLM, tiny(rope_parameters
 decoder("codegen", tf.CodeGenConfig, tf.CodeGenForCausalLM,
         dict(vocab_size=48, n_positions=64, n_ctx=64, n_embd=32, n_layer=2, n_head=8, n_inner=40, rotary_dim=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, **TOK),
         "gptj with queries, values and keys in one matrix, in four groups of heads.", [r"h\.[01]\.attn\.qkv_proj\.weight", r"h\.0\.mlp\.fc_in\.(weight|bias)", r"lm_head\.bias"], classic={})
+
+# ---------------------------------------------------------------- routers and attentions of 2024 and 2025
+ROUTED = [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.1\.mlp\.shared_experts\.up_proj\.weight"]
+V2 = dict(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
+          intermediate_size=24, norm_topk_prob=False)
+V2_FILES = dict(scoring_func="softmax", aux_loss_alpha=0.001, seq_aux=True, moe_layer_freq=1)
+decoder("deepseek-v2", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM,
+        tiny(n_shared_experts=2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=1.5, q_lora_rank=10, rope_parameters=rope(500.0, **dict(DEEP_YARN, mscale=0.7, mscale_all_dim=0.7)), **V2),
+        "deepseek-v3's attention; 8 experts in 4 groups: softmax over all, the best 2 groups by their best, top 3, weights times 1.5; two shared experts; yarn.",
+        [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
+        classic=dict(V2_FILES, rope_parameters=None, rope_theta=500.0, rope_scaling=dict({k: v for k, v in DEEP_YARN.items() if k != "rope_type"}, type="yarn", mscale=0.7, mscale_all_dim=0.7)))
+decoder("deepseek-v2-lite", tf.DeepseekV2Config, tf.DeepseekV2ForCausalLM, tiny(n_shared_experts=1, topk_method="greedy", n_group=1, topk_group=1, q_lora_rank=None, **V2),
+        "deepseek-v2 with whole queries and without groups.", [r"layers\.0\.self_attn\.(q_proj|kv_b_proj)\.weight"] + ROUTED, classic=dict(FLAT, **V2_FILES))
+SIGMOID = dict(moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, n_shared_experts=1, routed_scaling_factor=1.5, norm_topk_prob=True, intermediate_size=24, attention_bias=True)
+decoder("glm4-moe", tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM, tiny(head_dim=8, n_group=1, topk_group=1, use_qk_norm=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.5), **SIGMOID),
+        "Half of each head rotates after a norm, biases on q, k, v; first layer dense, second with deepseek-v3's router without groups: 8 experts, top 3 of sigmoid + bias.", QKV_BIAS + QK_NORM + ROUTED, classic=dict(FLAT, partial_rotary_factor=0.5))
+decoder("dots1", tf.Dots1Config, tf.Dots1ForCausalLM, tiny(n_group=4, topk_group=2, sliding_window=5, max_window_layers=1, **SIGMOID),
+        "glm4-moe with whole heads rotating, a bias also on o, a window of 5 in the second layer, and 4 groups of experts.", [r"layers\.0\.self_attn\.o_proj\.bias"] + QK_NORM + ROUTED,
+        classic=dict(FLAT, layer_types=None, scoring_func="noaux_tc"))
+decoder("ernie4-5-moe", tf.Ernie4_5_MoeConfig, tf.Ernie4_5_MoeForCausalLM,
+        tiny(num_hidden_layers=3, intermediate_size=24, tie_word_embeddings=True, moe_intermediate_size=8, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=1, moe_norm_min=0.75),
+        "ernie4-5 with 6 experts in the second of three layers: top 2 of softmax + bias, weights without the bias, divided by their sum or 0.75; two shared experts; tied head.", SOME + ROUTED,
+        emb_std=0.5, signed_norm="model.norm.weight", gains={"mlp.gate.weight": 2.5}, classic=dict(FLAT, moe_capacity=[6, 6, 6], moe_use_aux_free=True, moe_gate="topk"))
+decoder("exaone4", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(head_dim=8, sliding_window=6, sliding_window_pattern="LG", layer_types=["sliding_attention", "full_attention"]),
+        "Norms behind attention and MLP and on each head of q and k; first layer with a window of 6 and rotary positions, second with neither.",
+        [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.post_feedforward_layernorm\.weight"] + QK_NORM, classic=dict(FLAT, layer_types=None, sliding_window_pattern=2))
+decoder("exaone4-whole", tf.Exaone4Config, tf.Exaone4ForCausalLM, tiny(sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True, rope_parameters=rope(10000.0, **LLAMA3)),
+        "exaone4 without windows, so with positions in all layers; llama3 frequencies, tied head.", QK_NORM, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(FLAT, rope_scaling=LLAMA3, sliding_window_pattern=None))
+HUNYUAN = [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.[01]\.self_attn\.(query|key)_layernorm\.weight"]
+NTK = dict(alpha=7.0, beta_fast=32, beta_slow=1, factor=1.0, mscale=1.0, mscale_all_dim=0.0)
+decoder("hunyuan-v1-dense", tf.HunYuanDenseV1Config, tf.HunYuanDenseV1ForCausalLM, tiny(head_dim=8, tie_word_embeddings=True, attention_bias=True, rope_parameters=rope(500.0, rope_type="dynamic", **NTK)),
+        "llama block with norms on each head of q and k behind the rotation, whose base is stretched by alpha; biases in attention, tied head.", HUNYUAN + QKV_BIAS, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(NTK, type="dynamic"), use_qk_norm=True, use_cla=False, cla_share_factor=2, attention_head_dim=8))
+decoder("hunyuan-v1-moe", tf.HunYuanMoEV1Config, tf.HunYuanMoEV1ForCausalLM, tiny(head_dim=6, intermediate_size=12, num_experts=4, moe_topk=2),
+        "hunyuan-v1-dense's attention; 4 experts, top 2, softmax over all, renormalised, and an MLP for every token.", HUNYUAN + [r"layers\.[01]\.mlp\.gate\.wg\.weight", r"layers\.1\.mlp\.shared_mlp\.up_proj\.weight"],
+        classic=dict(FLAT, moe_topk=[2, 2], num_shared_expert=[1, 1], moe_intermediate_size=[12, 12], use_mixed_mlp_moe=True))
+AFM = dict(rope_type="yarn", factor=20.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, original_max_position_embeddings=16)
+decoder("arcee", tf.ArceeConfig, tf.ArceeForCausalLM, tiny(head_dim=8, mlp_bias=True, rope_parameters=rope(500.0, **AFM)), "llama block whose MLP is a squared ReLU without a gate, with biases there; yarn.",
+        SOME + [r"layers\.0\.mlp\.(up|down)_proj\.(weight|bias)"], classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=AFM))
+SU = dict(short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.0, 4.0], short_mscale=1.1, long_mscale=1.3, original_max_position_embeddings=32)
+decoder("phimoe", tf.PhimoeConfig, tf.PhimoeForCausalLM,
+        tiny(intermediate_size=16, sliding_window=7, num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True, rope_parameters=rope(500.0, rope_type="longrope", **SU)),
+        "LayerNorm, a window of 7, longrope with factors of its own for the vectors, 5 experts: the best two, each weighed by a softmax over those whose score is near; biases in attention and head.",
+        QKV_BIAS + [r"layers\.[01]\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight", r"lm_head\.bias"],
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(SU, type="longrope"), original_max_position_embeddings=32))
+decoder("minimax", tf.MiniMaxConfig, tf.MiniMaxForCausalLM,
+        tiny(num_hidden_layers=4, hidden_size=16, head_dim=6, intermediate_size=12, num_local_experts=3, num_experts_per_tok=2, block_size=8, full_attn_alpha_factor=1.5, full_attn_beta_factor=0.8, linear_attn_alpha_factor=1.2,
+             linear_attn_beta_factor=0.7, mlp_alpha_factor=0.9, mlp_beta_factor=1.1),
+        "Attention in layers 0 and 2, lightning attention (a memory that fades by a factor of each head and layer) in 1 and 3; residuals start behind the norms and have factors; 3 experts, top 2, renormalised.",
+        [r"layers\.1\.self_attn\.(qkv_proj|norm|output_gate)\.weight", r"layers\.2\.self_attn\.k_proj\.weight", r"layers\.3\.block_sparse_moe\.gate\.weight"], kept=r"self_attn\.(slope_rate|\w+_decay)$",
+        classic=dict(FLAT, layer_types=None))
