@@ -1,0 +1,19 @@
+"""Decoders in which some layers carry a state and others attend, small: see zoo_decoders.py."""
+import transformers as tf
+
+from architectures import EPS, TOK, rope
+from zoo_decoders import FLAT, GRANITE_MOE, decoder, tiny
+
+STATES = {"A_log": -1.0}  # so that states remember some ten positions
+MIXER = [r"layers\.0\.mamba\.(A_log|D|dt_bias)", r"layers\.2\.mamba\.(conv1d|norm)\.weight"]
+
+# ---------------------------------------------------------------- Mamba 2 beside attention
+MAMBA = dict(mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=6, mamba_d_head=8, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=8)
+decoder("granitemoehybrid", tf.GraniteMoeHybridConfig, tf.GraniteMoeHybridForCausalLM,
+        tiny(num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], shared_intermediate_size=20, mamba_proj_bias=True, **MAMBA,
+             **dict(GRANITE_MOE, hidden_size=16, intermediate_size=12)),
+        "Granite 4: Mamba 2 in layers 0 and 2 (4 heads of 8 in 2 groups), attention without positions in layer 1; 4 experts, top 2, softmax over the two chosen, and an MLP that every token passes; "
+        "granite's four multipliers, tied head. A_log is shifted by -1.",
+        MIXER + [r"layers\.1\.self_attn\.k_proj\.weight", r"layers\.0\.block_sparse_moe\.router\.layer\.weight", r"layers\.1\.block_sparse_moe\.output_linear\.weight", r"layers\.1\.shared_mlp\.input_linear\.weight"],
+        emb_std=0.5, signed_norm="model.norm.weight", shifts=STATES,
+        classic=dict(FLAT, layer_types=["mamba", "attention", "mamba"], position_embedding_type="nope", normalization_function="rmsnorm", init_method="mup"))
