@@ -17,3 +17,16 @@ decoder("granitemoehybrid", tf.GraniteMoeHybridConfig, tf.GraniteMoeHybridForCau
         MIXER + [r"layers\.1\.self_attn\.k_proj\.weight", r"layers\.0\.block_sparse_moe\.router\.layer\.weight", r"layers\.1\.block_sparse_moe\.output_linear\.weight", r"layers\.1\.shared_mlp\.input_linear\.weight"],
         emb_std=0.5, signed_norm="model.norm.weight", shifts=STATES,
         classic=dict(FLAT, layer_types=["mamba", "attention", "mamba"], position_embedding_type="nope", normalization_function="rmsnorm", init_method="mup"))
+decoder("bamba", tf.BambaConfig, tf.BambaForCausalLM,
+        tiny(hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, attn_layer_indices=[1], mamba_proj_bias=True, **MAMBA),
+        "Mamba 2 in layers 0 and 2 (4 heads of 8 in 2 groups, RMSNorm over each group behind the gate), attention in layer 1, where half of each head rotates; untied head. A_log is shifted by -1.",
+        MIXER + [r"layers\.1\.self_attn\.[kq]_proj\.weight", r"layers\.1\.feed_forward\.down_proj\.weight"], shifts=STATES,
+        classic=dict(FLAT, partial_rotary_factor=0.5, rope_scaling=None))
+decoder("falcon-h1", tf.FalconH1Config, tf.FalconH1ForCausalLM,
+        tiny(hidden_size=16, intermediate_size=24, head_dim=6, projectors_bias=True, mamba_d_ssm=24, mamba_rms_norm=True, mamba_norm_before_gate=True, embedding_multiplier=1.6, lm_head_multiplier=0.7,
+             mlp_multipliers=[0.8, 1.3], key_multiplier=1.4, attention_in_multiplier=0.9, attention_out_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.6,
+             ssm_multipliers=[1.3, 0.8, 1.1, 0.7, 1.5], **dict(MAMBA, mamba_d_head=6)),
+        "Mamba 2 (4 heads of 6 in 2 groups, RMSNorm over each group before the gate) and attention (head_dim 6) side by side in each layer, fed by one norm; a multiplier for embeddings, logits, keys, "
+        "what goes into each mixer and comes out, each part of Mamba's projection, the gate and the result of the MLP; untied head. A_log is shifted by -1.",
+        [MIXER[0], r"layers\.1\.mamba\.(conv1d|norm)\.weight", r"layers\.1\.self_attn\.[kq]_proj\.weight", r"layers\.1\.feed_forward\.gate_proj\.weight"], shifts=STATES,
+        classic=dict(FLAT, rope_scaling=None, attn_layer_indices=None, mamba_use_mlp=True, mlp_expansion_factor=8))
