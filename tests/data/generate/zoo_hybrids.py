@@ -30,3 +30,12 @@ decoder("falcon-h1", tf.FalconH1Config, tf.FalconH1ForCausalLM,
         "what goes into each mixer and comes out, each part of Mamba's projection, the gate and the result of the MLP; untied head. A_log is shifted by -1.",
         [MIXER[0], r"layers\.1\.mamba\.(conv1d|norm)\.weight", r"layers\.1\.self_attn\.[kq]_proj\.weight", r"layers\.1\.feed_forward\.gate_proj\.weight"], shifts=STATES,
         classic=dict(FLAT, rope_scaling=None, attn_layer_indices=None, mamba_use_mlp=True, mlp_expansion_factor=8))
+
+# ---------------------------------------------------------------- short convolutions beside attention
+decoder("lfm2-moe", tf.Lfm2MoeConfig, tf.Lfm2MoeForCausalLM,
+        dict(vocab_size=48, hidden_size=16, intermediate_size=24, moe_intermediate_size=12, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, norm_eps=EPS, conv_bias=True, conv_L_cache=3,
+             layer_types=["conv", "full_attention", "conv"], num_dense_layers=1, num_experts=4, num_experts_per_tok=2, routed_scaling_factor=1.5, use_expert_bias=True, rope_parameters=rope(1000.0),
+             max_position_embeddings=64, **TOK),
+        "lfm2 with a dense first layer, then 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised, times 1.5; tied head.",
+        [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.[12]\.feed_forward\.gate\.weight", r"layers\.2\.feed_forward\.experts\.1\.w[23]\.weight"],
+        emb_std=0.5, signed_norm="embedding_norm.weight", classic=dict(rope_parameters=None, rope_theta=1000.0))
