@@ -39,3 +39,13 @@ decoder("lfm2-moe", tf.Lfm2MoeConfig, tf.Lfm2MoeForCausalLM,
         "lfm2 with a dense first layer, then 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised, times 1.5; tied head.",
         [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.[12]\.feed_forward\.gate\.weight", r"layers\.2\.feed_forward\.experts\.1\.w[23]\.weight"],
         emb_std=0.5, signed_norm="embedding_norm.weight", classic=dict(rope_parameters=None, rope_theta=1000.0))
+
+# ---------------------------------------------------------------- delta rules beside attention
+# transformers 5.23 writes OLMo Hybrid's joined convolution in three equal parts, so keys are as wide as values here.
+decoder("olmo-hybrid", tf.OlmoHybridConfig, tf.OlmoHybridForCausalLM,
+        tiny(hidden_size=16, intermediate_size=24, num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], rope_parameters=rope(None),
+             linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=4, linear_conv_kernel_dim=4, linear_allow_neg_eigval=True),
+        "Gated delta rule in layers 0 and 2 (2 key heads of 8, 4 value heads of 4, beta up to 2, causal convolutions over 4, norms before), olmo2's attention without positions in layer 1 (norms behind), "
+        "untied head. A_log is shifted by -2.5.",
+        [r"layers\.0\.linear_attn\.(A_log|dt_bias|[qkv]_conv1d\.weight)", r"layers\.2\.linear_attn\.(a|b|g)_proj\.weight", r"layers\.1\.self_attn\.[qk]_norm\.weight"], shifts={"A_log": -2.5},
+        classic=dict(rope_parameters=dict(rope_theta=None)))
