@@ -49,3 +49,14 @@ decoder("olmo-hybrid", tf.OlmoHybridConfig, tf.OlmoHybridForCausalLM,
         "untied head. A_log is shifted by -2.5.",
         [r"layers\.0\.linear_attn\.(A_log|dt_bias|[qkv]_conv1d\.weight)", r"layers\.2\.linear_attn\.(a|b|g)_proj\.weight", r"layers\.1\.self_attn\.[qk]_norm\.weight"], shifts={"A_log": -2.5},
         classic=dict(rope_parameters=dict(rope_theta=None)))
+KDA = dict(head_dim=6, num_heads=4, short_conv_kernel_size=4, kda_layers=[1, 3], full_attn_layers=[2])
+decoder("kimi-linear", tf.KimiLinearConfig, tf.KimiLinearForCausalLM,
+        {k: v for k, v in tiny(hidden_size=16, intermediate_size=20, moe_intermediate_size=8, num_hidden_layers=3, num_key_value_heads=4, layer_types=["linear_attention", "full_attention", "linear_attention"],
+                               linear_head_dim=6, linear_num_heads=4, linear_conv_kernel_dim=4, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
+                               num_local_experts=6, num_experts_per_tok=2, n_group=3, topk_group=2, routed_scaling_factor=1.5).items() if k != "rope_parameters"},
+        "Delta rule with a decay for each component of the keys in layers 0 and 2 (4 heads of 6, causal convolutions over 4, decays and gates through 6 dims, norms with a sigmoid gate), latent attention "
+        "without positions in layer 1; first layer dense, then 6 experts in 3 groups, top 2 of the best 2 groups of sigmoid + bias, normalised, times 1.5, and a shared one; untied head. A_log is shifted by -2.5.",
+        [r"layers\.0\.self_attn\.(A_log|dt_bias|k_conv1d\.weight|f_a_proj\.weight)", r"layers\.2\.self_attn\.(g_b_proj|o_norm)\.weight", r"layers\.1\.self_attn\.kv_a_proj_with_mqa\.weight",
+         r"layers\.2\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight"], shifts={"A_log": -2.5},
+        classic=dict(layer_types=None, mlp_layer_types=None, linear_head_dim=None, linear_num_heads=None, linear_conv_kernel_dim=None, linear_attn_config=KDA, first_k_dense_replace=1, mla_use_nope=True,
+                     moe_layer_freq=1, moe_router_activation_func="sigmoid", num_nextn_predict_layers=0, rope_scaling=None, rope_theta=10000.0, use_grouped_topk=True))
