@@ -30,6 +30,17 @@ decoder("falcon-h1", tf.FalconH1Config, tf.FalconH1ForCausalLM,
         "what goes into each mixer and comes out, each part of Mamba's projection, the gate and the result of the MLP; untied head. A_log is shifted by -1.",
         [MIXER[0], r"layers\.1\.mamba\.(conv1d|norm)\.weight", r"layers\.1\.self_attn\.[kq]_proj\.weight", r"layers\.1\.feed_forward\.gate_proj\.weight"], shifts=STATES,
         classic=dict(FLAT, rope_scaling=None, attn_layer_indices=None, mamba_use_mlp=True, mlp_expansion_factor=8))
+# transformers 5.23 keeps steps above time_step_min where it computes a whole text, and not where it goes on with its cache. The spec never does, as the
+# kernels that such models are trained with; so the bound is next to nothing here.
+decoder("zamba2", tf.Zamba2Config, tf.Zamba2ForCausalLM,
+        dict(vocab_size=48, hidden_size=16, intermediate_size=12, num_hidden_layers=4, layers_block_type=["linear_attention", "hybrid", "hybrid", "hybrid"], num_mem_blocks=2,
+             use_shared_attention_adapter=True, adapter_rank=4, use_mem_rope=True, num_attention_heads=4, num_key_value_heads=4, mamba_d_state=4, mamba_expand=2, mamba_ngroups=2, n_mamba_heads=4,
+             chunk_size=8, time_step_min=1e-12, rms_norm_eps=EPS, max_position_embeddings=64, rope_parameters=rope(10000.0), **TOK),
+        "Mamba 2 in all layers (4 heads of 8 in 2 groups); the input of layers 1 to 3 is joined by attention and an MLP over it and the embeddings, layers 1 and 3 with the same weights, each with adapters of its own; "
+        "tied head. A_log is shifted by -1.",
+        [r"layers\.0\.mamba\.(A_log|dt_bias|norm\.weight)", r"layers\.1\.shared_transformer\.self_attn\.([qo]_proj|linear_k_adapter_list\.2\.1)\.weight", r"layers\.3\.linear\.weight",
+         r"layers\.2\.shared_transformer\.feed_forward\.gate_up_proj_adapter_list\.1\.0\.weight"], emb_std=0.5, signed_norm="final_layernorm.weight", shifts=STATES, gain=1.0, gains={".linear.weight": 0.4},
+        classic=dict(FLAT, layers_block_type=["mamba", "hybrid", "hybrid", "hybrid"], time_step_limit=None, use_shared_mlp_lora=True))
 
 # ---------------------------------------------------------------- short convolutions beside attention
 decoder("lfm2-moe", tf.Lfm2MoeConfig, tf.Lfm2MoeForCausalLM,
