@@ -3,6 +3,8 @@
 // read in the two directions.
 #include "frontend/check/Elaborator.h"
 
+#include "support/Utf8.h"
+
 #include <algorithm>
 
 namespace quern::frontend {
@@ -207,7 +209,7 @@ int64_t Elaborator::listIndex(const Expr &item, Scope &scope) {
   Value index = eval(item, scope);
   auto whole = index.as<int64_t>();
   if (!whole)
-    fail("Q028", "a position in a list is a whole number, not " + describe(index), item.at);
+    fail("Q028", "a position is a whole number, not " + describe(index), item.at);
   return *whole;
 }
 
@@ -219,17 +221,27 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
       eval(*expr.items[0].value, scope);
     return value;
   }
-  if (auto list = value.as<ListRef>()) {
+  auto position = [&](const std::string &what, const std::string &word, size_t length) {
     if (!valueItem)
-      fail("Q019", "a list takes one position: list[i]", expr.at);
+      fail("Q019", "a " + what + " takes one position: " + word + "[i]", expr.at);
     int64_t index = listIndex(*expr.items[0].value, scope);
-    if (index < 0 || index >= static_cast<int64_t>((*list)->size()))
-      fail("Q028", "position " + std::to_string(index) + " of a list of " + std::to_string((*list)->size()), expr.at);
-    return (**list)[index];
+    if (index < 0 || index >= static_cast<int64_t>(length))
+      fail("Q028", "position " + std::to_string(index) + " of a " + what + " of " + std::to_string(length), expr.at);
+    return static_cast<size_t>(index);
+  };
+  if (auto list = value.as<ListRef>())
+    return (**list)[position("list", "list", (*list)->size())];
+  if (auto text = value.as<std::string>()) {
+    steps += text->size(); // its characters are counted each time
+    step(expr.at);
+    size_t at = 0;
+    for (size_t i = position("string", "text", support::utf8Count(*text)); i > 0; --i)
+      at += support::utf8Length((*text)[at]);
+    return text->substr(at, support::utf8Length((*text)[at]));
   }
   single(value, expr.value->at);
   if (!value.is<Tensor>())
-    fail("Q018", "[...] needs a tensor or a list, not " + describe(value), expr.at);
+    fail("Q018", "[...] needs a tensor, a list or a string, not " + describe(value), expr.at);
 
   Tensor tensor = *value.as<Tensor>();
   struct Arrow {

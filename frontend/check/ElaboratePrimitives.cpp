@@ -1,6 +1,8 @@
 // Takes: calls of the language's own operations. Gives: their values. docs/language.md, section 6, in order.
 #include "frontend/check/Elaborator.h"
 
+#include "support/Utf8.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -271,9 +273,11 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
   if (name == "len") {
     if (auto object = values[0].as<ObjectRef>())
       return static_cast<int64_t>((*object)->fields.size());
+    if (auto text = values[0].as<std::string>())
+      return static_cast<int64_t>(support::utf8Count(*text));
     auto list = values[0].as<ListRef>();
     if (!list)
-      fail("Q025", "'len' needs a list or a config object, not " + describe(values[0]), expr.at);
+      fail("Q025", "'len' needs a list, a string or a config object, not " + describe(values[0]), expr.at);
     return static_cast<int64_t>((*list)->size());
   }
   for (size_t i = 0; i < values.size(); ++i)

@@ -66,6 +66,8 @@ TEST(Elaborate, LoopsCarryValues) {
              "= sum[N](p)\n  if i == 1 { a = a * t } else { b = b * t }\n}\nx = a + b"));
   right(body("repeat i in 0 { x = x * 2 }"));
   right(body("repeat i in 2 @ \"{i}\" { repeat j in 2 @ \"{j}\" { x = linear[D -> D](x) @ \"w\" } }"));
+  right(body("kinds = \"+é-\"\nrepeat i in len(kinds) { if kinds[i] == \"é\" { x = x * 2 } }\n"
+             "require kinds[2] == \"-\" and len(kinds) == 3, \"characters\""));
   right(body("names = [\"a\", \"b\"]\nrepeat i in len(names) @ (names[i]) { x = linear[D -> D](x) @ \"w\" }"));
 }
 

@@ -41,6 +41,14 @@ decoder("zamba2", tf.Zamba2Config, tf.Zamba2ForCausalLM,
         [r"layers\.0\.mamba\.(A_log|dt_bias|norm\.weight)", r"layers\.1\.shared_transformer\.self_attn\.([qo]_proj|linear_k_adapter_list\.2\.1)\.weight", r"layers\.3\.linear\.weight",
          r"layers\.2\.shared_transformer\.feed_forward\.gate_up_proj_adapter_list\.1\.0\.weight"], emb_std=0.5, signed_norm="final_layernorm.weight", shifts=STATES, gain=1.0, gains={".linear.weight": 0.4},
         classic=dict(FLAT, layers_block_type=["mamba", "hybrid", "hybrid", "hybrid"], time_step_limit=None, use_shared_mlp_lora=True))
+decoder("nemotron-h", tf.NemotronHConfig, tf.NemotronHForCausalLM,
+        dict(vocab_size=48, hidden_size=16, intermediate_size=24, layers_block_type=["linear_attention", "moe", "full_attention", "mlp"], num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+             mamba_num_heads=4, mamba_head_dim=6, n_groups=2, ssm_state_size=6, conv_kernel=4, chunk_size=8, use_bias=True, time_step_min=1e-12, layer_norm_epsilon=EPS, max_position_embeddings=64,
+             n_routed_experts=6, num_experts_per_tok=2, n_group=3, topk_group=2, moe_intermediate_size=10, moe_shared_expert_intermediate_size=12, moe_latent_size=8, routed_scaling_factor=1.5, **TOK),
+        "Four layers of one kind each: Mamba 2 (4 heads of 6 in 2 groups), experts (6 in 3 groups, top 2 of the best 2 groups of sigmoid + bias, normalised, times 1.5, in a latent of 8, and a shared one), "
+        "attention without positions, an MLP; squared ReLU without a gate, untied head. A_log is shifted by -1.",
+        [r"layers\.0\.mixer\.(A_log|D|dt_bias|conv1d\.weight|norm\.weight)", r"layers\.1\.mixer\.(gate|fc1_latent_proj|experts\.1\.down_proj)\.weight", r"layers\.2\.mixer\.k_proj\.weight",
+         r"layers\.3\.mixer\.up_proj\.weight"], shifts=STATES, classic=dict(layers_block_type=None, hybrid_override_pattern="ME*-", num_hidden_layers=4))
 
 # ---------------------------------------------------------------- short convolutions beside attention
 decoder("lfm2-moe", tf.Lfm2MoeConfig, tf.Lfm2MoeForCausalLM,
