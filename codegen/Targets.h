@@ -25,6 +25,10 @@ struct CpuTarget {
   support::Machine machine{};
 };
 
+/// Whether an instruction makes f32 of f16: processors with AVX have F16C; a device's language may have no f16.
+inline bool widensHalves(const CpuTarget &target) {
+  return target.device.empty() && target.vector >= 8;
+}
 /// Throws std::runtime_error that lists the known names.
 CpuTarget cpuTarget(const std::string &name);
 /// Whether this machine's processor can run the target's code; what is for a device runs only in a whole program.

@@ -100,9 +100,9 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Narrow:
     return node.kind() == Kind::Int ? cast<int8_t>(clamp(x(0), INT8_MIN, INT8_MAX)) : math::narrow(r(0));
   case Op::Widen:
-    return math::widen(graph.nodes[node.operands[0]].storage, x(0), onDevice());
+    return math::widen(graph.nodes[node.operands[0]].storage, x(0), target);
   case Op::Rescale:
-    return math::mul(cast<float>(x(0)), math::widen(graph.nodes[node.operands[1]].storage, x(1), onDevice()));
+    return math::mul(cast<float>(x(0)), math::widen(graph.nodes[node.operands[1]].storage, x(1), target));
   case Op::Dequantize: // arguments alone hold codes, and give what these stand for
     return x(0);
   case Op::Not:

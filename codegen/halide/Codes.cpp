@@ -16,15 +16,13 @@ static constexpr int inStep = 4; // bytes
 
 /// What its bits are put together in: a vector of 16 bits where there is an instruction that widens it.
 static Type wordOfHalf(const CodedColumns &columns) {
-  return !columns.target.device.empty() || columns.target.vector < 8 ? UInt(32)
-                                                                     : UInt(16); // processors with AVX have F16C
+  return widensHalves(columns.target) ? UInt(16) : UInt(32);
 }
 
 /// The bits of an f16 as a real, also one below f16's least normal number: programs take such an f32 for zero, so none may stand
 /// on the way.
 static Expr half(const CodedColumns &columns, const Expr &bits) {
-  const bool byIntegers = wordOfHalf(columns).bits() == 32;
-  return math::widen(Storage::F16, byIntegers ? bits : cast<uint16_t>(bits), byIntegers);
+  return math::widen(Storage::F16, widensHalves(columns.target) ? cast<uint16_t>(bits) : bits, columns.target);
 }
 
 CodePlace codePlace(Storage storage, const Expr &position) {

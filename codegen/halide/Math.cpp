@@ -329,10 +329,10 @@ Expr narrow(Expr x) {
   return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
 }
 
-Expr widen(support::Storage storage, Expr bits, bool onDevice) {
+Expr widen(support::Storage storage, Expr bits, const CpuTarget &target) {
   if (storage == support::Storage::BF16)
     return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16));
-  if (!onDevice)
+  if (widensHalves(target))
     return cast<float>(reinterpret<Halide::float16_t>(bits));
   Expr wide = cast<uint32_t>(bits), magnitude = wide & bitsOf(0x7fff), sign = (wide & bitsOf(0x8000)) << bitsOf(16);
   Expr exponents = select(magnitude < bitsOf(0x7c00), bitsOf(0x38000000), bitsOf(0x70000000));

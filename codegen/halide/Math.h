@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_MATH_H
 #define QUERN_CODEGEN_HALIDE_MATH_H
 
+#include "codegen/Targets.h"
 #include "support/Storage.h"
 
 #include <Halide.h>
@@ -49,8 +50,8 @@ Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 
 // Numbers of two bytes as 16 bits (support/numbers/SmallFloats.h): no arithmetic is done with them.
 Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN
-/// Exact. `onDevice`: whose languages may have no f16.
-Expr widen(support::Storage storage, Expr bits, bool onDevice);
+/// Exact.
+Expr widen(support::Storage storage, Expr bits, const CpuTarget &target);
 
 } // namespace quern::codegen::math
 #endif

@@ -120,8 +120,7 @@ std::vector<std::string> Elaborator::configIgnores() const {
 std::vector<std::string> Elaborator::tensorIgnores() const {
   std::vector<std::string> globs = library.ignores;
   globs.insert(globs.end(), spec.ignores.begin(), spec.ignores.end());
-  if (model)
-    globs.insert(globs.end(), model->ignores.begin(), model->ignores.end());
+  globs.insert(globs.end(), ignoredTensors.begin(), ignoredTensors.end());
   return globs;
 }
 
@@ -254,6 +253,9 @@ void Elaborator::prologue(const FunctionDecl *running) {
     if (body(model->statements, modelScope))
       fail("Q032", "return stands outside of all functions and blocks", model->at);
   });
+  ignoredTensors.clear();
+  for (const Expr *glob : model->ignores)
+    guarded([&] { ignoredTensors.push_back(*evalString(glob->as<StringExpr>(), modelScope).as<std::string>()); });
   auto declare = [&](const FunctionDecl *decl, bool sized) {
     for (const Parameter &parameter : decl->parameters)
       for (const Expr *dim : parameter.type->dims) {

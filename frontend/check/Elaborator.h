@@ -45,7 +45,7 @@ public:
   const ModelDecl *getModel() const { return model; }
   /// Config fields as bound, in order.
   const std::vector<std::pair<std::string, Value>> &getFields() const { return fields; }
-  std::vector<std::string> tensorIgnores() const;
+  std::vector<std::string> tensorIgnores() const; ///< after `run`
   std::vector<std::string> configIgnores() const;
 
 private:
@@ -65,6 +65,7 @@ private:
   unsigned serial = 0, counter = 0;
   DimRef batch = nullptr;
   Scope outerScope, modelScope;
+  std::vector<std::string> ignoredTensors; // globs of the model
   struct Call {
     std::string name;
     Span at;

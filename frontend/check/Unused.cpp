@@ -150,6 +150,8 @@ void reportUnused(const Ast &spec, const ModelDecl &model, Diagnostics &diagnost
     for (const Parameter &parameter : function->parameters)
       liveness.addReads(anywhere, parameter.fallback);
   }
+  for (const Expr *glob : model.ignores)
+    liveness.addReads(anywhere, glob);
   liveness.walk(model.statements, anywhere, true);
   for (const BlockDecl *block : blocks)
     if (!liveness.called.count(block->name))

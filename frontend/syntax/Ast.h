@@ -268,7 +268,7 @@ struct ModelDecl {
   std::vector<const BlockDecl *> blocks;
   std::vector<const FunctionDecl *> functions;
   Body statements;
-  std::vector<std::string> ignores;
+  Exprs ignores; ///< strings
 };
 
 class Ast {

@@ -309,8 +309,11 @@ void Parser::modelItem(ModelDecl &model, Body &statements) {
       throw;
     }
   } else if (accept("ignore")) {
-    for (std::string &glob : strings(",", "a string"))
-      model.ignores.push_back(std::move(glob));
+    do {
+      if (!peekKind(Token::String))
+        fail("expected a string, found '" + shown() + "'");
+      model.ignores.push_back(string());
+    } while (accept(","));
   } else if (peekKind(Token::Name) && token(1).is("(") && !token(1).startsLine) {
     BlockDecl unread;
     unread.at = token().at;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 
 using namespace quern::frontend;
@@ -173,6 +174,21 @@ TEST(Architectures, TheTableHasEverySpec) {
   for (const EmbeddedSpec &spec : embeddedSpecs())
     EXPECT_TRUE(specs.count(spec.name)) << "examples/" << spec.name << ".quern is not in examples/architectures.json";
   EXPECT_EQ(specs.size(), embeddedSpecs().size());
+}
+
+TEST(Config, IgnoredTensorsAreNamedByValues) {
+  SpecInput input;
+  input.name = "case.quern";
+  input.text =
+      body("x = x * 2", "  config { layers = 2 }\n  last = layers + 1\n  ignore \"h.{layers}.*\", \"h.{last}.\\{\"\n");
+  input.configText = R"({"layers": 61})";
+  Diagnostics diagnostics;
+  Builder silent;
+  Checked checked = checkSpec(input, diagnostics, silent);
+  EXPECT_EQ(outcomeOf(diagnostics).text, "");
+  EXPECT_EQ(std::count(checked.ignores.begin(), checked.ignores.end(), "h.61.*"), 1);
+  EXPECT_EQ(std::count(checked.ignores.begin(), checked.ignores.end(), "h.62.{"), 1);
+  EXPECT_EQ(check(body("x = x * 2", "  ignore \"h.{depth}.*\"\n")).codes, "Q010");
 }
 
 } // namespace

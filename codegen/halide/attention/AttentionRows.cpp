@@ -132,8 +132,7 @@ std::pair<Expr, Expr> AttentionRows::numberAndScale(int node, const Index &index
   const Node &scales = b.graph.nodes[n.operands[1]];
   if (std::any_of(along.begin(), along.end(), [&](const Dim &dim) { return scales.has(dim.name); }))
     return {b.real(node, index), Expr()};
-  return {cast<float>(b.at(n.operands[0], index)),
-          math::widen(scales.storage, b.at(n.operands[1], index), b.onDevice())};
+  return {cast<float>(b.at(n.operands[0], index)), math::widen(scales.storage, b.at(n.operands[1], index), b.target)};
 }
 
 Expr AttentionRows::columnOf(int columns) const {

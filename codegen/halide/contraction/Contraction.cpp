@@ -3,7 +3,6 @@
 #include "codegen/halide/contraction/Contraction.h"
 
 #include "codegen/halide/Math.h"
-#include "codegen/halide/amx/TileProducts.h"
 #include "support/CodedGroups.h"
 
 #include <algorithm>
@@ -81,7 +80,7 @@ void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
 /// Numbers of two bytes are widened where they are read.
 Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
   Storage storage = b.graph.nodes[operand].storage;
-  return isNarrow(storage) ? math::widen(storage, b.at(operand, index), b.onDevice()) : b.real(operand, index);
+  return isNarrow(storage) ? math::widen(storage, b.at(operand, index), b.target) : b.real(operand, index);
 }
 
 std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &tileIndex, const Index &index) const {
@@ -115,10 +114,9 @@ Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const 
 }
 
 int Contraction::runOfTiles() const {
-  const int group = support::groupOf(storage);
-  if (!b.multipliesIntegers(*this))
-    return std::min(group, depthOfTile);
-  return std::min({group, support::groupOf(storedAs(b.graph, x)), 2 * tileBytes});
+  constexpr int most = 128;
+  const int group = std::min(support::groupOf(storage), most);
+  return b.multipliesIntegers(*this) ? std::min(group, support::groupOf(storedAs(b.graph, x))) : group;
 }
 
 Expr Contraction::signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four,
@@ -134,7 +132,7 @@ Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIn
     return numberAt(columnsAt(laneIndex, tileIndex, index), codePlace(storage, index.at(reduced[0].name)));
   if (packed) {
     Expr stored = b.packedNumber(tableOf(w), packedArgs(laneIndex, tileIndex, index));
-    return isNarrow(storage) ? math::widen(storage, stored, b.onDevice()) : stored;
+    return isNarrow(storage) ? math::widen(storage, stored, b.target) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);

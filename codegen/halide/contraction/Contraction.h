@@ -41,8 +41,8 @@ protected:
     return {packedBuffer(), storage, packedArgs(lane, tileIndex, index), b.target, true};
   }
   std::vector<Expr> packedArgs(const Expr &lane, const Expr &tileIndex, const Index &index) const;
-  /// By AMX's tiles: how many codes' products are summed before a scale multiplies them, of integers up to two tiles; and a code of
-  /// such a run, with a sign.
+  /// By AMX's tiles: how many codes' products are summed before a scale multiplies them, a few tiles at most; and a code of such a
+  /// run, with a sign.
   int runOfTiles() const;
   Expr signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four, const Expr &byte) const;
   const Halide::ImageParam &packedBuffer() const { return b.arguments[tableOf(w)]; }

@@ -41,7 +41,7 @@ Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, co
   own[reduced[0].name] = depth % run ? min(position, depth - 1) : position;
   copied = b.newFunc("tiles", node);
   copied(copyArgs({part, ofTile, piece, step}, x, tileOfRows)) = pieceOf(b.real(x, own), piece);
-  copied.bound(part, 0, run).bound(step, 0, (depth + run - 1) / run).vectorize(part);
+  copied.bound(part, 0, run).bound(step, 0, (depth + run - 1) / run).vectorize(part, std::min(run, depthOfTile));
   return copied(copyCall({at, m % tileRows, which, ofRun}, x, m / tileRows, index));
 }
 
