@@ -124,11 +124,12 @@ double Estimate::amxOf(const PlanPart &part) {
 /// A product of tiles takes 16 cycles, whatever it holds, and its sum is there after 52; its operands come by 16 loads each, of
 /// which half a cycle is one.
 /// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, multiplied by a scale, added; of integers
-/// converted, and multiplied by the row's scale, too; with minimums one more product. Each group is a sum of its own, of up to 128.
+/// converted, and multiplied by the row's scale, too; with minimums one more product. Each group is a sum of its own, of one tile
+/// beside pieces, else of up to 128.
 double Estimate::ofTiles(double tiles, double vectors) const {
   const bool integers = formats.rowBits < 16, coded = formats.levels > 0;
   const double size = 16, terms = double(known("amx", 1)), ofTile = integers ? 64 : 32;
-  const double depth = hasShortGroups() ? 16 : coded ? std::min(formats.scaled, 128.0) : ofTile;
+  const double depth = hasShortGroups() ? 16 : coded && terms == 1 ? std::min(formats.scaled, 128.0) : 32;
   const double products = terms * std::ceil(depth / ofTile);
   const double held = coded ? 1 : std::min(2.0, vectors), across = coded ? 1 : std::min(2.0, tiles);
   const double loads = size / loaded * (coded ? products * (1 + 1 / terms) : terms * (across + held) / (across * held));

@@ -114,9 +114,10 @@ Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const 
 }
 
 int Contraction::runOfTiles() const {
-  constexpr int most = 128;
-  const int group = std::min(support::groupOf(storage), most);
-  return b.multipliesIntegers(*this) ? std::min(group, support::groupOf(storedAs(b.graph, x))) : group;
+  const int group = support::groupOf(storage), most = 128;
+  if (b.multipliesIntegers(*this))
+    return std::min({group, support::groupOf(storedAs(b.graph, x)), most});
+  return std::min(group, piecesOf(b.graph, x) > 1 ? depthOfTile : most); // pieces are products enough for a scale
 }
 
 Expr Contraction::signedCodeOfRun(const CodedColumns &columns, const Expr &run, const Expr &four,
