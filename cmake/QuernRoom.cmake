@@ -1,7 +1,7 @@
 # How rooms declare what they build. Paths are relative to the room's folder.
 #
 #   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH std|llvm|mlir|halide] [DEPENDS target...])
-#   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
+#   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH tools|mlir|halide])    -> build/bin/quern
 #   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH llvm|mlir])            -> CTest, one test a suite
 #   quern_add_test_objects(quern_graphs SOURCES Maker.cpp LINK quern_kernels)                 -> what several tests share, compiled once
 #   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
@@ -19,7 +19,10 @@ set(quern_test_flags $<$<CONFIG:Release>:-O1>)
 quern_precompile(std StdPch.h)
 quern_precompile(llvm LlvmPch.h quern_llvm)
 quern_precompile(mlir MlirPch.h quern_llvm)
-add_dependencies(quern_pch_mlir quern_ir_inc quern_ir_interfaces_inc)
+quern_precompile(tools ToolsPch.h quern_llvm)
+foreach(mlir mlir tools)
+  add_dependencies(quern_pch_${mlir} quern_ir_inc quern_ir_interfaces_inc)
+endforeach()
 quern_precompile(halide HalidePch.h quern_halide)
 if(QUERN_TESTS)
   quern_precompile(tests TestPch.h GTest::gmock)
