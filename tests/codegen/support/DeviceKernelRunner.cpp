@@ -2,6 +2,7 @@
 // whatever holds for a kernel of a CPU holds for the device's.
 #include "codegen/Producers.h"
 #include "runtime/machine/Device.h"
+#include "tests/codegen/support/GraphMaker.h"
 #include "tests/codegen/support/KernelRunner.h"
 
 #include <cstdlib>
@@ -13,6 +14,8 @@
 namespace quern::codegen {
 
 namespace {
+const bool ofDevices = GraphMaker::ofDevices = true;
+
 runtime::Device &device() {
   static const bool once = [] {
     // What PoCL and lavapipe built of a kernel is kept here, not in the user's own cache.
