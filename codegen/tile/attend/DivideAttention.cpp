@@ -360,14 +360,14 @@ std::map<std::string, int64_t> AttentionDivider::facts() {
   declare(graph, p);
   expressions();
   std::map<std::string, int64_t> facts = {{"dots", int64_t(made.dots.size())}, {"sums", int64_t(made.totals.size())}};
-  bool narrow = false;
+  bool narrow = false; // a column of ones, which some sums multiply, says nothing of the others
   for (const Attend::Dot &dot : made.dots) {
     facts["depth"] += dot.k.padded();
     narrow |= dot.k.pieces == 1;
   }
   for (const Attend::Total &total : made.totals) {
     facts["values"] += total.v.padded();
-    narrow |= total.v.pieces == 1;
+    narrow |= made.dots.empty() && total.v.pieces == 1;
   }
   facts["bits"] = narrow ? 16 : 32;
   facts["rows"] = 1;
