@@ -22,7 +22,7 @@ static Type wordOfHalf(const CodedColumns &columns) {
 /// The bits of an f16 as a real, also one below f16's least normal number: programs take such an f32 for zero, so none may stand
 /// on the way.
 static Expr half(const CodedColumns &columns, const Expr &bits) {
-  return math::widen(Storage::F16, widensHalves(columns.target) ? cast<uint16_t>(bits) : bits, columns.target);
+  return math::widen(Storage::F16, cast(wordOfHalf(columns), bits), columns.target);
 }
 
 CodePlace codePlace(Storage storage, const Expr &position) {

@@ -101,10 +101,9 @@ static Nearest nearest(const Expr &x, int more) {
 }
 
 static constexpr float perLn2 = 1.44269504f;
-/// x - n ln 2, for n that is nearest to x / ln 2.
+/// x - n ln 2, for n that is nearest to x / ln 2: in two parts, of which the first has few digits, so that n times it is exact.
 static Expr behind(const Expr &x, const Expr &n) {
-  return (x - n * 0.693359375f) -
-         n * -2.12194440e-4f; // ln 2 in two parts; n times the first, which has few digits, is exact
+  return (x - n * 0.693359375f) - n * -2.12194440e-4f;
 }
 
 /// e^x for -104 <= x <= 89.

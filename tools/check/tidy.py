@@ -18,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("frontend", "ir", "passes", "codegen", "runtime", "tools", "support")
 INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
+# Clang's precompiled header, of one processor; the header itself is named behind it, which is then read.
 PRECOMPILED = re.compile(r"-Xclang -include-pch -Xclang \S+\.pch ")
 TIDY = "clang-tidy-22"
 MOST = 10

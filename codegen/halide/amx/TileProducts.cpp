@@ -7,7 +7,7 @@
 // leaves the multiplier waiting, and no row may be missing. Why after lowering: loops, bounds and blocks are Halide's as of
 // any other kernel, and the index expressions of a loop's first elements say where tiles are and how far apart.
 //
-// Groups of codes are sums of a step or two each: several of them at a time, in registers of their own, so that one product need
+// Groups of codes are sums of a few steps each: several of them at a time, in registers of their own, so that one product need
 // not wait for the store of another.
 //
 // Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a

@@ -35,7 +35,7 @@ int GraphMaker::argument(Storage storage, std::vector<Dim> dims, std::vector<std
 }
 
 int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Storage storage) {
-  const bool pairs = !ofDevice && storage == Storage::BF16 && *dims.back().fixed() % 2 == 0;
+  const bool pairs = !ofDevices && storage == Storage::BF16 && *dims.back().fixed() % 2 == 0;
   addLayout({true, {}, tile, pairs ? 2 : 1});
   return add({Op::Argument, storage, dims});
 }

@@ -9,8 +9,8 @@ namespace quern::codegen {
 class GraphMaker {
 public:
   KernelGraph graph;
-  static inline bool ofDevices = false; ///< whether this program's kernels are a device's
-  bool ofDevice = ofDevices;            ///< which reads packed bf16 number by number, not in pairs
+  /// Whether this program's kernels are a device's, which reads packed bf16 number by number, not in pairs.
+  static inline bool ofDevices = false;
 
   /// Arguments come before all else. Dense unless strides are given.
   int argument(Storage storage, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {});

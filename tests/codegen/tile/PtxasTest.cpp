@@ -69,7 +69,6 @@ std::vector<std::pair<std::string, KernelGraph>> kernels() {
   Dim m = dim("M"), k = dim("K", 1024), n = dim("N", 1024);
   auto add = [&](const std::string &name, auto &&fill) {
     GraphMaker g;
-    g.ofDevice = true;
     fill(g);
     all.emplace_back(name, g.finish(name));
   };

@@ -6,6 +6,8 @@
 
 namespace quern::codegen::tile {
 
+static const bool ofDevices = GraphMaker::ofDevices = true;
+
 void checkVariants(const KernelGraph &graph, const Numbers &numbers, const std::vector<Lengths> &lengths,
                    double tolerance, const std::string &plan, std::mt19937 &random) {
   Program program;

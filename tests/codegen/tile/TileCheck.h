@@ -10,7 +10,6 @@
 namespace quern::codegen::tile {
 
 struct Maker : GraphMaker {
-  Maker() { ofDevice = true; }
   int widen(int x) { return elementwise(Op::Widen, {x}); }
   int narrow(int x) { return elementwise(Op::Narrow, {x}); }
   int stored(std::vector<Dim> dims) { return argument(Storage::BF16, std::move(dims)); }

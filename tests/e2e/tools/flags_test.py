@@ -11,6 +11,7 @@ import subprocess
 import unittest
 
 from tests.e2e.harness import BUILD, DATA, EXAMPLES, QUERN, ROOT, Case, run
+from tools.check.tidy import PRECOMPILED
 
 FLAG = re.compile(r"(^|\s)-m(arch|cpu|tune|avx|fma|f16c|sse|ssse|bmi|popcnt|lzcnt|movbe)")
 CHOOSES = {"Probe.cpp.o"}  # its functions carry their own target, and it asks which of them the processor has
@@ -20,14 +21,6 @@ def listed_tests():
     """All that CTest knows, of every tier."""
     text = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout
     return json.loads(text)["tests"]
-
-
-def without_precompiled(words):
-    """Clang's precompiled header is of one processor; the header itself is named behind it, which is then read."""
-    if "-include-pch" in words:
-        at = words.index("-include-pch")
-        del words[at - 1 : at + 3]  # each word behind -Xclang
-    return words
 
 
 def cases_of(suite):
@@ -54,7 +47,7 @@ class Flags(Case):
             self.assertNotRegex(text, r"#\s*(el)?if.*__(AVX|SSE|FMA|F16C|BMI)", path)
             if own.search(text) and path not in compiled:
                 compiled.add(path)
-                words = without_precompiled([*shlex.split(one["command"]), "-w", "-O0"])
+                words = [*shlex.split(PRECOMPILED.sub("", one["command"])), "-w", "-O0"]
                 words[words.index("-o") + 1] = str(self.scratch / "object.o")
                 for level in ("x86-64-v2", "x86-64-v3"):
                     subprocess.run([*words, f"-march={level}"], cwd=one["directory"], check=True, env=dict(os.environ, CCACHE_DISABLE="1"))
