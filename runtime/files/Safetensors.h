@@ -33,7 +33,7 @@ public:
   virtual const char *type() const = 0;
   /// Elements [first, first + count) in the order of the tensor's shape. Any number of threads may read.
   virtual void read(int64_t first, int64_t count, float *to) const = 0;
-  /// The same matrix with its two dimensions swapped, where it is stored so: reading along rows is then quicker.
+  /// The same matrix with its two dimensions swapped (of a stack each), where it is stored so: reading along rows is then quicker.
   virtual const TensorReader *transposed() const { return nullptr; }
   /// The block of `count` elements (a group of 32, or the last of a row; a super-block of 256), the first of them `first` and `stride` apart,
   /// where they are stored as GGUF's format of that name has them; else null. It may be put together in `room`.

@@ -1,11 +1,8 @@
 // Takes: the tensors of a GGUF file. Gives: the same under the names, and in the order of rows, that the model has on
-// Hugging Face.
-//
-// Names and changes are a table for each architecture. A change is always one of whole rows (or of a whole matrix), so
-// blocks of codes survive it: nothing is decoded here.
-#include "runtime/gguf/Gguf.h"
-
+// Hugging Face. Nothing is decoded here.
 #include "runtime/Error.h"
+#include "runtime/gguf/Gguf.h"
+#include "runtime/gguf/GgufReaders.h"
 
 #include <algorithm>
 
@@ -13,268 +10,92 @@ namespace quern::runtime {
 
 namespace {
 
-/// What the file did to a tensor.
-enum class Change {
-  None,
-  Transposed,
-  Pairs,    // rows of each head in pairs (2j, 2j + 1), where the model has halves (j, j + d/2)
-  KeyPairs, // the same for the heads of keys
-  Thirds,   // all queries, all keys, all values, where the model has a query, key and value for each head
-  PlusOne,
-  Stacked // one tensor for all experts (or heads); {} in the name counts them
-};
-
-struct Name {
-  const char *gguf, *published; // a dot in front: in every layer
-  Change change = Change::None;
-};
-
-constexpr Name likeLlama[] = {{"token_embd", "model.embed_tokens"},
-                              {"output_norm", "model.norm"},
-                              {"output", "lm_head"},
-                              {".attn_norm", ".input_layernorm"},
-                              {".ffn_norm", ".post_attention_layernorm"},
-                              {".attn_q", ".self_attn.q_proj"},
-                              {".attn_k", ".self_attn.k_proj"},
-                              {".attn_v", ".self_attn.v_proj"},
-                              {".attn_qkv", ".self_attn.qkv_proj"},
-                              {".attn_output", ".self_attn.o_proj"},
-                              {".attn_q_norm", ".self_attn.q_norm"},
-                              {".attn_k_norm", ".self_attn.k_norm"},
-                              {".ffn_gate", ".mlp.gate_proj"},
-                              {".ffn_up", ".mlp.up_proj"},
-                              {".ffn_down", ".mlp.down_proj"},
-                              {".ffn_gate_inp", ".mlp.gate"},
-                              {".ffn_gate_exps", ".mlp.experts.{}.gate_proj", Change::Stacked},
-                              {".ffn_up_exps", ".mlp.experts.{}.up_proj", Change::Stacked},
-                              {".ffn_down_exps", ".mlp.experts.{}.down_proj", Change::Stacked}};
-constexpr Name inPairs[] = {{".attn_q", ".self_attn.q_proj", Change::Pairs},
-                            {".attn_k", ".self_attn.k_proj", Change::KeyPairs},
-                            {".ffn_gate_inp", ".block_sparse_moe.gate"},
-                            {".ffn_gate_exps", ".block_sparse_moe.experts.{}.w1", Change::Stacked},
-                            {".ffn_up_exps", ".block_sparse_moe.experts.{}.w3", Change::Stacked},
-                            {".ffn_down_exps", ".block_sparse_moe.experts.{}.w2", Change::Stacked}};
-constexpr Name gemma[] = {{"output_norm", "model.norm", Change::PlusOne},
-                          {".attn_norm", ".input_layernorm", Change::PlusOne},
-                          {".ffn_norm", ".post_attention_layernorm", Change::PlusOne}};
-constexpr Name gemma2[] = {{"output_norm", "model.norm", Change::PlusOne},
-                           {".attn_norm", ".input_layernorm", Change::PlusOne},
-                           {".attn_q_norm", ".self_attn.q_norm", Change::PlusOne},
-                           {".attn_k_norm", ".self_attn.k_norm", Change::PlusOne},
-                           {".post_attention_norm", ".post_attention_layernorm", Change::PlusOne},
-                           {".ffn_norm", ".pre_feedforward_layernorm", Change::PlusOne},
-                           {".post_ffw_norm", ".post_feedforward_layernorm", Change::PlusOne}};
-constexpr Name phi3[] = {{".ffn_up", ".mlp.gate_up_proj"}};
-constexpr Name stablelm[] = {{".attn_q_norm", ".self_attn.q_layernorm.norms.{}", Change::Stacked},
-                             {".attn_k_norm", ".self_attn.k_layernorm.norms.{}", Change::Stacked}};
-constexpr Name starcoder2[] = {{".ffn_up", ".mlp.c_fc"}, {".ffn_down", ".mlp.c_proj"}};
-constexpr Name gpt2[] = {{"token_embd", "transformer.wte"},
-                         {"position_embd", "transformer.wpe"},
-                         {"output_norm", "transformer.ln_f"},
-                         {"output", "lm_head"},
-                         {".attn_norm", ".ln_1"},
-                         {".attn_qkv", ".attn.c_attn", Change::Transposed},
-                         {".attn_output", ".attn.c_proj", Change::Transposed},
-                         {".ffn_norm", ".ln_2"},
-                         {".ffn_up", ".mlp.c_fc", Change::Transposed},
-                         {".ffn_down", ".mlp.c_proj", Change::Transposed}};
-constexpr Name starcoder[] = {{".attn_qkv", ".attn.c_attn"}, // Linear, not Conv1D
-                              {".attn_output", ".attn.c_proj"},
-                              {".ffn_up", ".mlp.c_fc"},
-                              {".ffn_down", ".mlp.c_proj"}};
-constexpr Name bloom[] = {{"token_embd", "transformer.word_embeddings"},
-                          {"token_embd_norm", "transformer.word_embeddings_layernorm"},
-                          {"output_norm", "transformer.ln_f"},
-                          {"output", "lm_head"},
-                          {".attn_norm", ".input_layernorm"},
-                          {".attn_qkv", ".self_attention.query_key_value", Change::Thirds},
-                          {".attn_output", ".self_attention.dense"},
-                          {".ffn_norm", ".post_attention_layernorm"},
-                          {".ffn_up", ".mlp.dense_h_to_4h"},
-                          {".ffn_down", ".mlp.dense_4h_to_h"}};
-constexpr Name gptNeox[] = {{"token_embd", "gpt_neox.embed_in"},
-                            {"output_norm", "gpt_neox.final_layer_norm"},
-                            {"output", "embed_out"},
-                            {".attn_qkv", ".attention.query_key_value", Change::Thirds},
-                            {".attn_output", ".attention.dense"}};
-constexpr Name mpt[] = {
-    {"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"}, {"output", "lm_head"},
-    {".attn_norm", ".norm_1"},         {".attn_qkv", ".attn.Wqkv"},           {".attn_output", ".attn.out_proj"},
-    {".ffn_norm", ".norm_2"},          {".ffn_up", ".ffn.up_proj"},           {".ffn_down", ".ffn.down_proj"}};
-constexpr Name bert[] = {{"token_embd", "bert.embeddings.word_embeddings"},
-                         {"position_embd", "bert.embeddings.position_embeddings"},
-                         {"token_types", "bert.embeddings.token_type_embeddings"},
-                         {"token_embd_norm", "bert.embeddings.LayerNorm"},
-                         {".attn_q", ".attention.self.query"},
-                         {".attn_k", ".attention.self.key"},
-                         {".attn_v", ".attention.self.value"},
-                         {".attn_output", ".attention.output.dense"},
-                         {".attn_output_norm", ".attention.output.LayerNorm"},
-                         {".ffn_up", ".intermediate.dense"},
-                         {".ffn_down", ".output.dense"},
-                         {".layer_output_norm", ".output.LayerNorm"}};
-
-constexpr Name nomic[] = {{"token_embd", "nomic_bert.embeddings.word_embeddings"},
-                          {"token_types", "nomic_bert.embeddings.token_type_embeddings"},
-                          {"token_embd_norm", "nomic_bert.emb_ln"},
-                          {".attn_qkv", ".attn.Wqkv"},
-                          {".attn_output", ".attn.out_proj"},
-                          {".attn_output_norm", ".norm1"},
-                          {".ffn_gate", ".mlp.fc12"},
-                          {".ffn_up", ".mlp.fc11"},
-                          {".ffn_down", ".mlp.fc2"},
-                          {".layer_output_norm", ".norm2"}};
-
-struct Names {
-  const Name *begin = nullptr;
-  size_t count = 0;
-  template <size_t n> constexpr Names(const Name (&rows)[n]) : begin(rows), count(n) {}
-  constexpr Names() = default;
-};
-
-/// The first table that has a name holds.
-struct Architecture {
-  const char *name, *layers;
-  Names first, second;
-};
-constexpr Architecture architectures[] = {
-    {"llama", "model.layers.", inPairs, likeLlama},
-    {"smollm3", "model.layers.", inPairs, likeLlama},
-    {"qwen2", "model.layers.", likeLlama, {}},
-    {"qwen2moe", "model.layers.", likeLlama, {}},
-    {"qwen3", "model.layers.", likeLlama, {}},
-    {"qwen3moe", "model.layers.", likeLlama, {}},
-    {"command-r", "model.layers.", likeLlama, {}},
-    {"gemma", "model.layers.", gemma, likeLlama},
-    {"gemma2", "model.layers.", gemma2, likeLlama},
-    {"gemma3", "model.layers.", gemma2, likeLlama},
-    {"phi3", "model.layers.", phi3, likeLlama},
-    {"stablelm", "model.layers.", stablelm, likeLlama},
-    {"starcoder2", "model.layers.", starcoder2, likeLlama},
-    {"gpt2", "transformer.h.", gpt2, {}},
-    {"starcoder", "transformer.h.", starcoder, gpt2},
-    {"bloom", "transformer.h.", bloom, {}},
-    {"gptneox", "gpt_neox.layers.", gptNeox, bloom},
-    {"mpt", "transformer.blocks.", mpt, {}},
-    {"bert", "bert.encoder.layer.", bert, {}},
-    {"nomic-bert", "nomic_bert.encoder.layers.", nomic, {}},
-};
-
 constexpr int64_t mostStacked = 4096;
 
 /// Part of config.json, not of the weights.
 constexpr const char *inConfig[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
 
-/// A matrix [rows, columns] whose rows are in another order.
-class RowReader : public TensorReader {
-public:
-  GgufTensor stored; // rows * columns elements
-  StoredTensor plain;
-  int64_t rows = 1, columns = 1, heads = 1;
-  Change change = Change::None;
-
-  const char *type() const override { return stored.type(); }
-  void read(int64_t first, int64_t count, float *to) const override {
-    for (int64_t done = 0; done < count;) {
-      const int64_t row = (first + done) / columns, column = (first + done) % columns,
-                    length = std::min(columns - column, count - done), from = storedRow(row) * columns + column;
-      if (stored.format)
-        decodeBlocks(*stored.format, stored.data, from, length, to + done);
-      else
-        toFloat(plain, from, length, to + done);
-      done += length;
-    }
-    if (change == Change::PlusOne)
-      for (int64_t i = 0; i < count; ++i)
-        to[i] -= 1;
-  }
-
-  const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
-                       uint8_t *room) const override {
-    if (!stored.format || change == Change::PlusOne || stride != 1)
-      return nullptr;
-    const int64_t from = storedRow(first / columns) * columns + first % columns, each = stored.format->elements;
-    const uint8_t *block = stored.data + from / each * stored.format->bytes;
-    if (stored.format->name == format)
-      return count != each || from % each ? nullptr : block;
-    const int bits = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0;
-    if (!bits || !fitsGroups(*stored.format, bits) || count != 32 || from % 32)
-      return nullptr;
-    return regroup(*stored.format, block, int(from % each), bits, room) ? room : nullptr;
-  }
-
-  const char *heldBy() const override {
-    if (!stored.format || change == Change::PlusOne || !fitsGroups(*stored.format, 8))
-      return nullptr;
-    const int bits = fitsGroups(*stored.format, 4) ? 4 : 8;
-    if (stored.format->scales == ScaleKind::Exponent) { // of which f16 lacks some
-      uint8_t room[34];
-      for (int64_t i = 0; i < rows * columns / stored.format->elements; ++i)
-        if (!regroup(*stored.format, stored.data + i * stored.format->bytes, 0, bits, room))
-          return nullptr;
-    }
-    return bits == 4 ? "Q4_0" : "Q8_0";
-  }
-
-private:
-  int64_t storedRow(int64_t row) const {
-    const int64_t each = rows / heads, head = row / each, within = row % each;
-    switch (change) {
-    case Change::Pairs:
-    case Change::KeyPairs:
-      return head * each + within % (each / 2) * 2 + within / (each / 2);
-    case Change::Thirds: {
-      const int64_t width = each / 3;
-      return within / width * (rows / 3) + head * width + within % width;
-    }
-    default:
-      return row;
-    }
-  }
-};
-
-class Transposed : public TensorReader {
-public:
-  explicit Transposed(std::shared_ptr<const RowReader> lying) : lying(std::move(lying)) {}
-  const char *type() const override { return lying->type(); }
-  void read(int64_t first, int64_t count, float *to) const override {
-    for (int64_t at = first; at < first + count; ++at) // lying: [rows, columns]; read: [columns, rows]
-      lying->read(at % lying->rows * lying->columns + at / lying->rows, 1, to++);
-  }
-  const TensorReader *transposed() const override { return lying.get(); }
-  const char *heldBy() const override { return lying->heldBy(); }
-
-private:
-  std::shared_ptr<const RowReader> lying;
-};
+int64_t elementsOf(const std::vector<int64_t> &shape) {
+  int64_t product = 1;
+  for (int64_t size : shape)
+    product *= size;
+  return product;
+}
 
 class Maker {
 public:
-  Maker(const GgufFile &file, const Architecture &architecture) : file(file), architecture(architecture) {}
+  explicit Maker(const GgufFile &file) : file(file), names(namesOf(file)) {}
+
+  std::map<std::string, StoredTensor> run() {
+    for (const auto &[name, tensor] : file.tensors())
+      add(name, tensor);
+    if (file.architecture() == "apertus")
+      activations();
+    return std::move(result);
+  }
+
+private:
+  const GgufFile &file;
+  const GgufArchitecture &names;
   std::map<std::string, StoredTensor> result;
+
+  [[noreturn]] void misfit(const std::string &name, const GgufTensor &tensor, const std::string &reason) const {
+    throw UserError(file.file()->name() + ": tensor " + quote(name) + " of shape " + shapeText(tensor.shape) + " " +
+                    reason);
+  }
+
+  /// "blk.3.attn_q.weight" is ".attn_q.weight" in the layer "blk.3" here and "model.layers.3" there; T5's two stacks
+  /// are "enc.blk.3" and "dec.blk.3".
+  struct Place {
+    std::string local, here, there;
+  };
+  Place placeOf(const std::string &name) const {
+    const std::string stack = name.starts_with("enc.blk.") || name.starts_with("dec.blk.") ? name.substr(0, 3) : "";
+    const size_t number = (stack.empty() ? 0 : 4) + 4, end = name.find('.', number);
+    if (name.compare(number - 4, 4, "blk.") != 0 || end == std::string::npos)
+      return {name, "", ""};
+    const std::string prefix = stack.empty() ? names.layers : stack == "enc" ? "encoder.block." : "decoder.block.";
+    return {stack + name.substr(end), name.substr(0, end), prefix + name.substr(number, end - number)};
+  }
+
+  /// The row of that name, with its ending or without, and what is left of the name.
+  std::pair<const GgufName *, std::string> find(const std::string &local) const {
+    const size_t dot = local.rfind('.');
+    const std::string stem = dot == std::string::npos ? "" : local.substr(0, dot);
+    for (const auto &table : names.tables)
+      for (const GgufName &row : table)
+        if (local == row.gguf)
+          return {&row, ""};
+    for (const auto &table : names.tables)
+      for (const GgufName &row : table)
+        if (stem == row.gguf)
+          return {&row, local.substr(dot)};
+    return {nullptr, ""};
+  }
 
   void add(const std::string &name, const GgufTensor &tensor) {
     if (std::any_of(std::begin(inConfig), std::end(inConfig), [&](const char *known) { return name == known; }))
       return;
-    const size_t dot = name.rfind('.');
-    std::string stem = name.substr(0, dot), ending = dot == std::string::npos ? "" : name.substr(dot), layer;
-    if (stem.starts_with("blk.")) {
-      const size_t end = stem.find('.', 4);
-      if (end != std::string::npos) {
-        layer = architecture.layers + stem.substr(4, end - 4);
-        stem = stem.substr(end);
-      }
+    const Place place = placeOf(name);
+    for (const GgufJoin &join : names.joins) {
+      if (place.local == join.first)
+        if (const GgufTensor *second = file.find(place.here + join.second))
+          return put(place.there + join.published, joined(join, name, tensor, *second));
+      if (place.local == join.second && file.find(place.here + join.first))
+        return;
     }
-    const Name *row = find(stem);
-    if (!row)
-      return put(name, view(tensor, Change::None, tensor.shape)); // under its own name, in the list of unused ones
-    const std::string published = layer + row->published + ending;
+    const auto [row, ending] = find(place.local);
+    if (!row) {
+      if (place.local.starts_with(".attn_qkv."))
+        return apart(place, name, tensor);
+      return put(name, view(tensor, Change::None, Form::AsStored, name)); // unused: named in the list of these
+    }
+    const std::string published = place.there + row->published + ending;
     if (row->change != Change::Stacked)
-      return put(published, view(tensor, row->change, tensor.shape));
+      return put(published, view(tensor, row->change, row->form, name));
     const int64_t parts = tensor.shape[0];
     if (tensor.shape.size() < 2 || parts > mostStacked)
-      throw UserError(file.file()->name() + ": tensor " + quote(name) + " of shape " + shapeText(tensor.shape) +
-                      " is no stack of at most " + std::to_string(mostStacked));
+      misfit(name, tensor, "is no stack of at most " + std::to_string(mostStacked));
     for (int64_t part = 0; part < parts; ++part) {
       GgufTensor one = tensor;
       one.shape.erase(one.shape.begin());
@@ -282,20 +103,8 @@ public:
       one.data = tensor.data + uint64_t(part) * one.bytes;
       std::string numbered = published;
       numbered.replace(numbered.find("{}"), 2, std::to_string(part));
-      put(numbered, view(one, Change::None, one.shape));
+      put(numbered, view(one, Change::None, Form::AsStored, name));
     }
-  }
-
-private:
-  const GgufFile &file;
-  const Architecture &architecture;
-
-  const Name *find(const std::string &stem) const {
-    for (const Names &names : {architecture.first, architecture.second})
-      for (size_t i = 0; i < names.count; ++i)
-        if (stem == names.begin[i].gguf)
-          return &names.begin[i];
-    return nullptr;
   }
 
   void put(const std::string &name, StoredTensor tensor) {
@@ -303,56 +112,173 @@ private:
       throw UserError(file.file()->name() + " holds two tensors that are " + quote(name));
   }
 
-  StoredTensor view(const GgufTensor &tensor, Change change, std::vector<int64_t> shape) const {
-    const StoredTensor plain{tensor.plain, shape, tensor.data, tensor.bytes, file.file()};
-    const bool vector = shape.size() == 1;
-    if (change == Change::Transposed && vector)
+  /// The largest count of any layer: hybrids have none where there is no attention.
+  int64_t count(const char *key) const {
+    double most = 0;
+    for (double number : file.list(key))
+      most = number > most ? number : most;
+    return int64_t(std::min(most, 1e9));
+  }
+
+  std::shared_ptr<RowReader> reader(const GgufTensor &tensor) const {
+    auto reader = std::make_shared<RowReader>();
+    reader->parts = {tensor};
+    reader->file = file.file();
+    reader->columns = tensor.shape.size() < 2 ? 1 : std::max<int64_t>(1, tensor.shape.back());
+    reader->order.rows[0] = elementsOf(tensor.shape) / reader->columns;
+    return reader;
+  }
+
+  StoredTensor coded(const GgufTensor &tensor, std::vector<int64_t> shape,
+                     std::shared_ptr<const TensorReader> reader) const {
+    return {Dtype::Coded, std::move(shape), tensor.data, tensor.bytes, file.file(), std::move(reader)};
+  }
+
+  std::vector<int64_t> shapeOf(const GgufTensor &tensor, Form form) const {
+    const int64_t all = elementsOf(tensor.shape), last = tensor.shape.empty() ? 1 : tensor.shape.back();
+    switch (form) {
+    case Form::AsStored:
+      break;
+    case Form::Vector:
+      return {all};
+    case Form::Row:
+      return {1, all};
+    case Form::Channels:
+      return {last ? all / last : 0, 1, last};
+    case Form::OfHeads:
+      return {1, 1, all, 1};
+    }
+    return tensor.shape;
+  }
+
+  StoredTensor view(const GgufTensor &tensor, Change change, Form form, const std::string &name) const {
+    const std::vector<int64_t> shape = shapeOf(tensor, form);
+    if (change == Change::Transposed && shape.size() < 2)
       change = Change::None;
     if (!tensor.format && change == Change::None)
-      return plain;
-    auto reader = std::make_shared<RowReader>();
-    reader->stored = tensor;
-    reader->plain = plain;
-    reader->columns = vector ? 1 : std::max<int64_t>(1, shape.back());
-    reader->rows = plain.elements() / reader->columns;
-    reader->change = change;
-    reader->heads = 1;
-    if (change == Change::Pairs || change == Change::KeyPairs || change == Change::Thirds) {
-      std::optional<int64_t> heads = file.integer("~.attention.head_count");
-      if (change == Change::KeyPairs)
-        if (std::optional<int64_t> keys = file.integer("~.attention.head_count_kv"))
-          heads = keys;
-      const int64_t unit = change == Change::Thirds ? 3 : 2;
-      if (!heads || *heads < 1 || *heads > reader->rows || reader->rows % (*heads * unit))
-        throw UserError(file.file()->name() + ": its head counts do not fit a tensor of shape " + shapeText(shape));
-      reader->heads = *heads;
+      return {tensor.plain, shape, tensor.data, tensor.bytes, file.file()};
+    std::shared_ptr<RowReader> its = reader(tensor);
+    if (change == Change::PlusOne || change == Change::MinusExp)
+      its->change = change;
+    else if (change == Change::Transposed)
+      return turned(tensor, its, shape);
+    else if (change != Change::None)
+      its->order = headsOf(its->order, change, name, tensor);
+    return coded(tensor, shape, its);
+  }
+
+  /// Each matrix, the last two dimensions, transposed.
+  StoredTensor turned(const GgufTensor &tensor, std::shared_ptr<RowReader> lying, std::vector<int64_t> shape) const {
+    lying->order.matrices =
+        std::max<int64_t>(1, elementsOf(shape) / std::max<int64_t>(1, shape.end()[-1] * shape.end()[-2]));
+    std::swap(shape.end()[-1], shape.end()[-2]);
+    return coded(tensor, shape, std::make_shared<TransposedReader>(lying));
+  }
+
+  RowOrder headsOf(RowOrder order, Change change, const std::string &name, const GgufTensor &tensor) const {
+    const int64_t heads = count("~.attention.head_count"), listed = count("~.attention.head_count_kv"),
+                  keyHeads = change != Change::Thirds && listed ? listed : heads;
+    const bool pairs = change == Change::Pairs || change == Change::KeyPairs;
+    order.kind = pairs ? RowOrder::Pairs : RowOrder::KeyHeads;
+    order.heads = change == Change::KeyPairs ? keyHeads : heads;
+    order.keyHeads = keyHeads;
+    const int64_t unit = pairs ? 2 * order.heads : heads + 2 * keyHeads;
+    if (heads < 1 || keyHeads < 1 || heads % keyHeads || order.rows[0] % unit)
+      misfit(name, tensor, "does not fit the counts of heads");
+    return order;
+  }
+
+  /// Queries, keys and values that the converter has put into one tensor, where the model has three.
+  void apart(const Place &place, const std::string &name, const GgufTensor &tensor) {
+    const int64_t heads = count("~.attention.head_count"), listed = count("~.attention.head_count_kv"),
+                  keyHeads = listed ? listed : heads, rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+    if (heads < 1 || rows % (heads + 2 * keyHeads))
+      misfit(name, tensor, "does not fit the counts of heads");
+    const int64_t width = rows / (heads + 2 * keyHeads);
+    int64_t first = 0;
+    for (const char *part : {".attn_q", ".attn_k", ".attn_v"}) {
+      const auto [row, ending] = find(part + place.local.substr(std::string(".attn_qkv").size()));
+      if (!row)
+        misfit(name, tensor, "is not expected in a model of " + quote(file.architecture()));
+      const int64_t count = (part == std::string(".attn_q") ? heads : keyHeads) * width;
+      std::shared_ptr<RowReader> its = reader(tensor);
+      its->order.rows[0] = count;
+      if (row->change != Change::None)
+        its->order = headsOf(its->order, row->change, name, tensor);
+      its->order.first = first;
+      std::vector<int64_t> shape = tensor.shape;
+      shape[0] = count;
+      put(place.there + row->published + ending, coded(tensor, shape, its));
+      first += count;
     }
-    StoredTensor result{Dtype::Coded, shape, tensor.data, tensor.bytes, file.file(), reader};
-    if (change == Change::Transposed && shape.size() == 2) {
-      reader->change = Change::None;
-      std::swap(result.shape[0], result.shape[1]);
-      result.reader = std::make_shared<Transposed>(reader);
+  }
+
+  StoredTensor joined(const GgufJoin &join, const std::string &name, const GgufTensor &first,
+                      const GgufTensor &second) const {
+    const bool alike = first.format == second.format && first.plain == second.plain;
+    if (join.how == GgufJoin::KeysAndValues) {
+      if (first.shape.size() != 3 || second.shape.size() != 3 || first.shape[0] != second.shape[0] ||
+          first.shape[1] != second.shape[2])
+        misfit(name, first, "does not fit the values of its heads");
+      auto its = std::make_shared<LatentReader>();
+      its->keys = first;
+      its->values = second;
+      its->file = file.file();
+      return coded(first, {first.shape[0] * (first.shape[2] + second.shape[1]), first.shape[1]}, its);
     }
-    return result;
+    if (!alike)
+      misfit(name, first, "is in another format than its other part");
+    std::shared_ptr<RowReader> its = reader(first);
+    if (join.how == GgufJoin::Elements) {
+      its->order.rows[0] = elementsOf(first.shape);
+      its->columns = 1;
+    }
+    its->parts.push_back(second);
+    its->order.rows[1] = elementsOf(second.shape) / its->columns;
+    if (join.how == GgufJoin::KeyHeads) {
+      const int64_t heads = count("~.ssm.group_count");
+      if (first.shape.size() != 2 || second.shape.size() != 2 || first.shape[1] != second.shape[1] || heads < 1 ||
+          second.shape[0] % heads || (first.shape[0] - second.shape[0]) % (2 * heads) ||
+          first.shape[0] <= second.shape[0])
+        misfit(name, first, "does not fit the counts of heads");
+      its->order.kind = RowOrder::Linear;
+      its->order.keyHeads = heads;
+      return coded(first, {its->rows(), its->columns}, its);
+    }
+    if (first.shape != second.shape || first.shape.empty())
+      misfit(name, first, "has another shape than its other part");
+    std::vector<int64_t> shape = first.shape;
+    if (join.how == GgufJoin::Elements) {
+      its->order.kind = RowOrder::Alternating;
+      shape.back() *= 2;
+      return coded(first, shape, its);
+    }
+    if (shape.size() < 2)
+      misfit(name, first, "is no matrix");
+    shape.end()[-2] *= 2;
+    its->order.kind = join.how == GgufJoin::Halves ? RowOrder::Halves : RowOrder::Alternating;
+    its->order.matrices = elementsOf(shape) / std::max<int64_t>(1, shape.end()[-1] * shape.end()[-2]);
+    return join.how == GgufJoin::Halves ? coded(first, shape, its) : turned(first, its, shape);
+  }
+
+  /// Apertus' activation has four numbers a layer, which the file keeps among its values.
+  void activations() {
+    for (const char *name : {"alpha_p", "alpha_n", "beta", "eps"}) {
+      const std::vector<double> values = file.list(std::string("xielu.") + name);
+      for (size_t i = 0; i < values.size(); ++i) {
+        auto its = std::make_shared<ListReader>(std::vector<float>{float(values[i])});
+        const std::vector<int64_t> shape(name[0] == 'a' ? 1 : 0, 1);
+        put(names.layers + std::to_string(i) + ".mlp.act_fn." + name,
+            {Dtype::Coded, shape, its->data(), sizeof(float), file.file(), its});
+      }
+    }
   }
 };
 
 } // namespace
 
 std::map<std::string, StoredTensor> ggufTensors(const GgufFile &file) {
-  const auto *found = std::find_if(std::begin(architectures), std::end(architectures),
-                                   [&](const Architecture &a) { return file.architecture() == a.name; });
-  if (found == std::end(architectures)) {
-    std::string known;
-    for (const Architecture &a : architectures)
-      known += (known.empty() ? "" : ", ") + std::string(a.name);
-    throw UserError(file.file()->name() + " is a model of the architecture " + quote(file.architecture()) +
-                    ", whose names are not known here; known are " + known);
-  }
-  Maker maker(file, *found);
-  for (const auto &[name, tensor] : file.tensors())
-    maker.add(name, tensor);
-  return std::move(maker.result);
+  return Maker(file).run();
 }
 
 } // namespace quern::runtime

@@ -196,12 +196,13 @@ template <typename T> void packNumbers(const FillJob &job, const PackedLayout &l
 
 void packRead(const FillJob &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
   const TensorReader *reader = &given;
-  if (given.transposed() && shape.size() == 2 &&
-      std::minmax(l.outerStride, l.innerStride) == std::minmax(int64_t(1), shape[1])) {
+  if (given.transposed() && shape.size() >= 2 &&
+      std::minmax(l.outerStride, l.innerStride) == std::minmax(int64_t(1), shape.back())) {
     reader = given.transposed();
-    l.offset = l.offset % shape[1] * shape[0] + l.offset / shape[1];
-    l.outerStride = l.outerStride == 1 ? shape[0] : 1;
-    l.innerStride = l.innerStride == 1 ? shape[0] : 1;
+    const int64_t rows = shape[shape.size() - 2], columns = shape.back(), within = l.offset % (rows * columns);
+    l.offset += within % columns * rows + within / columns - within;
+    l.outerStride = l.outerStride == 1 ? rows : 1;
+    l.innerStride = l.innerStride == 1 ? rows : 1;
   }
   if (bitsOfCode(l.storage))
     return packCodes(

@@ -66,7 +66,7 @@ std::string complaint(const std::string &bytes) {
 }
 
 /// A model of every kind of change, one layer.
-std::string small(const std::string &architecture) {
+std::string small(const std::string &architecture, bool joined = false) {
   GgufBuilder file(architecture);
   file.integer(architecture + ".embedding_length", 4);
   file.integer(architecture + ".block_count", 1);
@@ -82,10 +82,16 @@ std::string small(const std::string &architecture) {
   file.integer("tokenizer.ggml.eos_token_id", 2);
   file.floats("token_embd.weight", {3, 4}, counting(12));
   file.floats("blk.0.attn_norm.weight", {4}, {1, 1.5f, 2, 0});
-  file.floats("blk.0.attn_q.weight", {8, 1}, {0, 2, 1, 3, 4, 6, 5, 7}); // as pairs
-  file.floats("blk.0.attn_k.weight", {4, 1}, {0, 2, 1, 3});
-  file.floats("blk.0.attn_qkv.weight", {6, 1}, {0, 3, 1, 4, 2, 5}); // queries, keys, values of two heads
-  file.floats("blk.0.attn_qkv.bias", {6}, {0, 3, 1, 4, 2, 5});
+  if (architecture == "bloom") { // queries, keys, values of two heads
+    file.floats("blk.0.attn_qkv.weight", {6, 1}, {0, 3, 1, 4, 2, 5});
+    file.floats("blk.0.attn_qkv.bias", {6}, {0, 3, 1, 4, 2, 5});
+  } else if (joined) {
+    file.floats("blk.0.attn_qkv.weight", {16, 1}, {0, 2, 1, 3, 4, 6, 5, 7, 0, 2, 1, 3, 8, 9, 10, 11});
+  } else { // as pairs
+    file.floats("blk.0.attn_q.weight", {8, 1}, {0, 2, 1, 3, 4, 6, 5, 7});
+    file.floats("blk.0.attn_k.weight", {4, 1}, {0, 2, 1, 3});
+    file.floats("blk.0.attn_v.weight", {4, 1}, {8, 9, 10, 11});
+  }
   file.floats("blk.0.ffn_up.weight", {2, 3}, {0, 2, 4, 1, 3, 5});
   file.floats("blk.0.ffn_up_exps.weight", {2, 2, 3}, counting(12));
   return file.file();
@@ -100,6 +106,13 @@ TEST(Gguf, UndoesWhatConvertersDo) {
   EXPECT_EQ(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight").shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(llama.at("model.embed_tokens.weight").dtype, Dtype::F32) << "used where it is mapped";
   EXPECT_EQ(llama.at("model.embed_tokens.weight").shape, (std::vector<int64_t>{3, 4}));
+
+  Tensors joined = ggufTensors(GgufFile(mapped(small("llama", true))));
+  for (const char *part : {"q", "k", "v"}) {
+    const std::string name = std::string("model.layers.0.self_attn.") + part + "_proj.weight";
+    EXPECT_EQ(joined.at(name).shape, llama.at(name).shape);
+    EXPECT_THAT(numbers(joined.at(name)), ElementsAreArray(numbers(llama.at(name))));
+  }
 
   Tensors bloom = ggufTensors(GgufFile(mapped(small("bloom"))));
   EXPECT_THAT(numbers(bloom.at("transformer.h.0.self_attention.query_key_value.weight")),
@@ -221,7 +234,10 @@ TEST(Gguf, RotaryScalingComesBack) {
   divisors[20] = 3;
   GgufBuilder other("llama");
   other.floats("rope_freqs.weight", {64}, divisors);
-  EXPECT_THROW(ggufConfig(GgufFile(mapped(other.file()))), UserError);
+  const Json kept = ggufConfig(GgufFile(mapped(other.file())))["rope_scaling"]; // no scaling of Llama's: as it is
+  EXPECT_EQ(kept["rope_type"], "longrope");
+  EXPECT_EQ(kept["long_factor"][20], 3);
+  EXPECT_EQ(kept["short_factor"], kept["long_factor"]);
 }
 
 TEST(Gguf, SaysWhatIsWrong) {

@@ -3,6 +3,7 @@
 #include "frontend/Frontend.h"
 #include "ir/analysis/SourceLines.h"
 #include "passes/time/SlowSums.h"
+#include "runtime/gguf/Gguf.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
@@ -123,17 +124,21 @@ int quern::tools::fmtCommand(const Arguments &arguments) {
 int quern::tools::initCommand(const Arguments &arguments) {
   std::string folder, output;
   po::options_description options("options");
-  options.add_options()("from", po::value(&folder)->required(), "a Hugging Face model's folder, or its config.json")(
+  options.add_options()("from", po::value(&folder)->required(),
+                        "a Hugging Face model's folder, or its config.json; or a GGUF file")(
       "output,o", po::value(&output), "where the spec goes (default: its own name in this folder; - for stdout)");
   po::variables_map values;
-  if (!parseOptions(arguments, "quern init --from HF_DIR [-o SPEC]", options, values, "from"))
+  if (!parseOptions(arguments, "quern init --from MODEL [-o SPEC]", options, values, "from"))
     return 0;
   std::filesystem::path config(folder);
   if (std::filesystem::is_directory(config))
     config /= "config.json";
+  const std::string text =
+      config.extension() == ".gguf"
+          ? quern::runtime::ggufConfig(quern::runtime::GgufFile(quern::runtime::MappedFile::open(config))).dump()
+          : quern::support::readFile(config, specLimit);
   Diagnostics diagnostics;
-  std::optional<FoundArchitecture> found =
-      findArchitecture(quern::support::readFile(config, specLimit), config.string(), diagnostics);
+  std::optional<FoundArchitecture> found = findArchitecture(text, config.string(), diagnostics);
   diagnostics.print(std::cerr, useColour());
   if (!found)
     return 1;

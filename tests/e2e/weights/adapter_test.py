@@ -3,7 +3,6 @@ import json
 import shutil
 import unittest
 
-from tests.e2e.weights.gguf_test import convert, write_gguf
 from tests.e2e.harness import DATA, QUERN, Case, read_safetensors, relative_error, run, write_safetensors
 
 ADAPTERS = DATA / "adapters"
@@ -45,8 +44,7 @@ class Adapter(Case):
 
     def test_over_a_gguf_file(self):
         """Whose rows of queries and keys are in another order."""
-        path = self.scratch / "llama.gguf"
-        write_gguf(path, *convert("llama"))
+        path = DATA / "gguf" / "llama.gguf"
         program = self.program("llama")
         got = self.logits(program, path, ADAPTERS / "llama-head")
         self.assertLess(relative_error(got, self.logits(program, DATA / "llama", ADAPTERS / "llama-head")), COMPILED)

@@ -1,8 +1,8 @@
-"""Decoders in which some layers carry a state and others attend, small: see zoo_decoders.py."""
+"""Decoders in which some layers carry a state and others attend, small: see decoders.py."""
 import transformers as tf
 
 from architectures import EPS, TOK, rope
-from zoo_decoders import FLAT, GRANITE_MOE, decoder, tiny
+from zoo.decoders import FLAT, GRANITE_MOE, decoder, tiny
 
 STATES = {"A_log": -1.0}  # so that states remember some ten positions
 MIXER = [r"layers\.0\.mamba\.(A_log|D|dt_bias)", r"layers\.2\.mamba\.(conv1d|norm)\.weight"]

@@ -1,4 +1,4 @@
-"""More encoder-decoders, small: see zoo_decoders.py."""
+"""More encoder-decoders, small: see decoders.py."""
 import transformers as tf
 
 from architectures import ARCH, SEQ, T5_KW, Arch

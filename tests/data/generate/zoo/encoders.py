@@ -1,4 +1,4 @@
-"""More encoders, small: see zoo_decoders.py."""
+"""More encoders, small: see decoders.py."""
 import transformers as tf
 
 from architectures import ARCH, EPS, Arch, rope

@@ -1,4 +1,4 @@
-"""More image models, small: see zoo_decoders.py."""
+"""More image models, small: see decoders.py."""
 import transformers as tf
 
 from architectures import ARCH, EPS, Arch
