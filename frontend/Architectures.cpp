@@ -70,7 +70,8 @@ static std::string nearTypes(const std::string &type) {
 }
 
 std::optional<FoundArchitecture> findArchitecture(const std::string &configText, const std::string &name,
-                                                  Diagnostics &diagnostics) {
+                                                  Diagnostics &diagnostics,
+                                                  const std::function<bool(const std::string &file)> &beside) {
   Json config;
   try {
     config = support::parseJson(configText, name);
@@ -90,6 +91,11 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
   std::string type;
   if (auto it = config.find("model_type"); it != config.end() && it->is_string())
     type = it->get<std::string>();
+  if (beside)
+    for (const Architecture &one : architectures())
+      if (contains(one.modelTypes, type) && !one.settings.empty() &&
+          std::all_of(one.settings.begin(), one.settings.end(), [&](const auto &row) { return beside(row.first); }))
+        return FoundArchitecture{&one, classes.empty() ? type : classes[0], ""};
   for (const std::string &wanted : classes)
     for (const Architecture &one : architectures())
       if (contains(one.classes, wanted))

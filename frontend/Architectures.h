@@ -4,6 +4,7 @@
 
 #include "frontend/syntax/Diagnostics.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,9 +39,12 @@ struct FoundArchitecture {
 };
 
 /// The architecture of a Hugging Face config.json, by its `architectures`, else by its `model_type`. Nothing, with a
-/// diagnostic that names the nearest known ones, if there is none. `name` is what messages call the config.
+/// diagnostic that names the nearest known ones, if there is none. `name` is what messages call the config. An
+/// architecture with settings whose files are all `beside` the config comes first, whatever the class: sentence-transformers
+/// keeps the class that a model was made from.
 std::optional<FoundArchitecture> findArchitecture(const std::string &configText, const std::string &name,
-                                                  Diagnostics &diagnostics);
+                                                  Diagnostics &diagnostics,
+                                                  const std::function<bool(const std::string &file)> &beside = {});
 
 } // namespace quern::frontend
 #endif

@@ -78,6 +78,12 @@ constexpr Own own[] = {
     {"lfm2 lfm2moe", {"conv_L_cache", "~.shortconv.l_cache"}},
     {"stablelm gptneox", {"use_parallel_residual", "~.use_parallel_residual"}},
     {"gemma3", {"rope_local_base_freq", "~.rope.freq_base_swa"}},
+    {"modern-bert", {"norm_eps", "~.attention.layer_norm_rms_epsilon"}},
+    {"modern-bert", {"local_attention", "~.attention.sliding_window"}},
+    {"modern-bert", {"global_attn_every_n_layers", "~.attention.sliding_window_pattern"}},
+    {"modern-bert", {"global_rope_theta", "~.rope.freq_base"}},
+    {"modern-bert", {"hidden_activation", "~.hidden_activation"}},
+    {"modern-bert nomic-bert bert", {"head_dim", ""}},
     {"olmo", {"clip_qkv", "~.attention.clamp_kqv"}},
     {"olmo", {"layer_norm_eps", ""}},
     // Granite's multipliers.
@@ -163,6 +169,7 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"hunyuan-moe", "hunyuan_v1_moe"},
                                                                     {"kimi-linear", "kimi_linear"},
                                                                     {"lfm2moe", "lfm2_moe"},
+                                                                    {"modern-bert", "modernbert"},
                                                                     {"nemotron_h_moe", "nemotron_h"},
                                                                     {"nomic-bert", "nomic_bert"},
                                                                     {"phi2", "phi"},
@@ -275,7 +282,8 @@ private:
   }
 
   void rotary() {
-    if (isOneOf("gpt2 starcoder bloom mpt bert t5 mamba mamba2 nemotron_h nemotron_h_moe jamba kimi-linear"))
+    if (isOneOf(
+            "gpt2 starcoder bloom mpt bert modern-bert t5 mamba mamba2 nemotron_h nemotron_h_moe jamba kimi-linear"))
       return;
     if (!config.contains("rope_theta"))
       config["rope_theta"] = 10000.0;

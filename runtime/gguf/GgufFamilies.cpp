@@ -20,8 +20,8 @@ public:
       gemma();
     else if (family == "mpt")
       mpt();
-    else if (isOneOf("bert nomic-bert"))
-      sentences();
+    else if (family == "modern-bert")
+      modernBert();
     else if (family == "starcoder")
       config["multi_query"] = file.integer("~.attention.head_count_kv").value_or(1) == 1;
     else if (family == "falcon")
@@ -54,6 +54,8 @@ public:
       gptOss();
     else if (family == "t5")
       t5();
+    if (isOneOf("bert nomic-bert modern-bert qwen3 qwen2 llama"))
+      sentences();
     if (isOneOf("qwen3next kimi-linear"))
       layerTypes("linear_attention", "full_attention");
   }
@@ -86,13 +88,28 @@ private:
 
   /// Encoders come without the head that their words were predicted with; how words become one vector is said.
   void sentences() {
+    if (isOneOf("bert") && !file.find("token_types.weight"))
+      config["type_vocab_size"] = 0;
     const std::optional<int64_t> pooling = file.integer("~.pooling_type");
     if (!pooling)
       return;
-    if (*pooling != 1 && *pooling != 2)
-      fail("its pooling_type is " + std::to_string(*pooling) + "; 1 (mean) and 2 (first token) are known");
-    config["architectures"] = {isOneOf("bert") ? "BertModel" : "NomicBertModel"};
-    config["pooling"] = *pooling == 1 ? "mean" : "cls";
+    constexpr const char *kinds[] = {"", "mean", "cls", "last"};
+    const bool decoder = isOneOf("qwen3 qwen2 llama");
+    if (*pooling < 1 || *pooling > (decoder ? 3 : 2))
+      fail("its pooling_type is " + std::to_string(*pooling) + "; 1 (mean) and 2 (first token) are known" +
+           (decoder ? ", and 3 (last token)" : ""));
+    constexpr std::pair<const char *, const char *> classes[] = {
+        {"bert", "BertModel"},   {"nomic-bert", "NomicBertModel"}, {"modern-bert", "ModernBertModel"},
+        {"qwen3", "Qwen3Model"}, {"qwen2", "Qwen2Model"},          {"llama", "LlamaModel"}};
+    for (auto [name, published] : classes)
+      if (isOneOf(name))
+        config["architectures"] = {published};
+    config["pooling"] = kinds[*pooling];
+  }
+
+  void modernBert() {
+    if (Json theta = value("~.rope.freq_base_swa"); !theta.is_null())
+      config["local_rope_theta"] = std::move(theta);
   }
 
   void gemma() {

@@ -138,7 +138,10 @@ int quern::tools::initCommand(const Arguments &arguments) {
           ? quern::runtime::ggufConfig(quern::runtime::GgufFile(quern::runtime::MappedFile::open(config))).dump()
           : quern::support::readFile(config, specLimit);
   Diagnostics diagnostics;
-  std::optional<FoundArchitecture> found = findArchitecture(text, config.string(), diagnostics);
+  std::optional<FoundArchitecture> found =
+      findArchitecture(text, config.string(), diagnostics, [&](const std::string &file) {
+        return std::filesystem::is_regular_file(config.parent_path() / file);
+      });
   diagnostics.print(std::cerr, useColour());
   if (!found)
     return 1;

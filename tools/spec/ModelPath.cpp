@@ -225,9 +225,13 @@ static std::vector<std::string> settingsOf(const frontend::Architecture &archite
 }
 
 /// The architecture that a config names, or an error that says what is known.
-static frontend::FoundArchitecture architectureOf(const std::string &text, const std::string &config) {
+static frontend::FoundArchitecture architectureOf(const std::string &text, const std::string &config,
+                                                  const std::string &folder = "") {
   frontend::Diagnostics diagnostics;
-  std::optional<frontend::FoundArchitecture> found = frontend::findArchitecture(text, config, diagnostics);
+  std::optional<frontend::FoundArchitecture> found =
+      frontend::findArchitecture(text, config, diagnostics, [&](const std::string &file) {
+        return !folder.empty() && fileExists(folder + "/" + file);
+      });
   if (!found) {
     const std::string &message = diagnostics.list().front().message;
     throw std::runtime_error((message.starts_with(config) ? "" : config + ": ") + message);
@@ -270,7 +274,7 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
   if (!fileExists(config))
     throw std::runtime_error(name + " is no checkpoint: it holds no config.json; is the download complete?");
   std::string text = support::readFile(config, textLimit);
-  frontend::FoundArchitecture found = architectureOf(text, config);
+  frontend::FoundArchitecture found = architectureOf(text, config, folder);
   const frontend::Architecture &architecture = *found.architecture;
   if (!found.otherClass.empty())
     throw std::runtime_error(config + ": the model is a " + support::printable(found.otherClass) + ", but " +

@@ -43,6 +43,7 @@ class Variant:
     config: dict = dataclasses.field(default_factory=dict)  # what published config.json files say besides, under these names
     rename: object = None
     classic: bool = True     # config.json as checkpoints of transformers 4 have it
+    sentence: str = ""       # a model of ../sentences, with this way of pooling
     coded: bool = False      # matrices whose rows have whole blocks as Q8_0, other ones as F16
 
 
@@ -68,6 +69,9 @@ VARIANTS = {
     "phi3-longrope": Variant(kw=SMALL), "phi4-mini": Variant(), "phimoe": Variant(kw=dict(router_jitter_noise=0.01, rope_parameters=PHIMOE), config=dict(architectures=["PhiMoEForCausalLM"])),
     "qwen2": Variant(kw=SMALL), "qwen2-moe": Variant(kw=dict(decoder_sparse_step=1)), "qwen3": Variant(), "qwen3-moe": Variant(kw=dict(mlp_only_layers=[])),
     "qwen3-next": Variant(kw=SMALL | dict(hidden_size=24, moe_intermediate_size=8, shared_expert_intermediate_size=12)), "seed-oss": Variant(), "smollm3": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "stablelm": Variant(kw=SMALL | dict(hidden_size=24)), "starcoder2": Variant(kw=SMALL | dict(sliding_window=None)), "t5": Variant(kw=FAR | dict(d_model=16, d_ff=24, num_heads=2)), "umt5": Variant(kw=FAR),
+    "sentence-bert": Variant("bert", sentence="mean"), "sentence-xlm-roberta": Variant("xlm-roberta", sentence="cls"),
+    "sentence-distilbert": Variant("distilbert", sentence="mean"), "sentence-modernbert": Variant("modernbert", sentence="cls", config=dict(global_attn_every_n_layers=3)),
+    "sentence-qwen3": Variant("qwen3", sentence="last"),
     # In codes: each way in which rows move.
     "phi3-q8_0": Variant("phi3", kw=SMALL, coded=True), "mixtral-q8_0": Variant("mixtral", kw=SMALL, coded=True),
     "gpt2-q8_0": Variant("gpt2", kw=SMALL | dict(n_embd=32), config=dict(n_ctx=48), coded=True),
@@ -114,10 +118,17 @@ def compute(name, arch, folder):
 def make(name, gguf, conversion):
     variant = VARIANTS[name]
     golden = variant.golden or name
-    arch = ARCH[golden]
+    arch = None if variant.sentence else ARCH[golden]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / name
-        if variant.kw:
+        if variant.sentence:
+            shutil.copytree(OUT.parent / "sentences" / golden, folder)
+            config = json.loads((folder / "config.json").read_text())
+            way = {"mean": "mean_tokens", "cls": "cls_token", "last": "lasttoken"}[variant.sentence]
+            (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]))
+            (folder / "1_Pooling").mkdir()
+            (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{way}": True}))
+        elif variant.kw:
             arch = dataclasses.replace(arch, kw=arch.kw | variant.kw)
             save_file(compute(name, arch, folder), OUT / f"{name}.safetensors")
             config = json.loads((folder / "config.json").read_text())

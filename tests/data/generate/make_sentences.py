@@ -1,0 +1,71 @@
+"""Tiny sentence encoders, and the vectors that transformers' models with the pooling of sentence-transformers give.
+
+    python make_sentences.py [name ...]
+
+Writes ../sentences/<name>/: config.json, model.safetensors, expected.safetensors (input_ids and attention_mask [2, 17], the second row shorter; for each
+way of pooling a vector of length one for each row, float64).
+"""
+import sys
+import zlib
+from pathlib import Path
+
+import torch
+import transformers as tf
+from safetensors.torch import save_file
+
+import make_fixtures as fixtures
+from architectures import EPS, Arch, rope
+
+OUT = Path(__file__).resolve().parent.parent / "sentences"
+ENCODER = dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40, max_position_embeddings=32, layer_norm_eps=EPS,
+               pad_token_id=1, bos_token_id=0, eos_token_id=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+DECODER = dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=40, max_position_embeddings=64, rms_norm_eps=EPS,
+               rope_parameters=rope(10000.0), pad_token_id=1, bos_token_id=0, eos_token_id=2)
+MODELS = {
+    "bert": (tf.BertConfig, tf.BertModel, ENCODER),
+    "roberta": (tf.RobertaConfig, tf.RobertaModel, ENCODER | dict(type_vocab_size=1)),
+    "xlm-roberta": (tf.XLMRobertaConfig, tf.XLMRobertaModel, ENCODER | dict(type_vocab_size=1)),
+    "camembert": (tf.CamembertConfig, tf.CamembertModel, ENCODER | dict(type_vocab_size=1)),
+    "mpnet": (tf.MPNetConfig, tf.MPNetModel, ENCODER),
+    "distilbert": (tf.DistilBertConfig, tf.DistilBertModel,
+                   dict(vocab_size=48, dim=24, n_layers=2, n_heads=4, hidden_dim=40, max_position_embeddings=32, pad_token_id=1, dropout=0.0, attention_dropout=0.0)),
+    "modernbert": (tf.ModernBertConfig, tf.ModernBertModel,
+                   dict(vocab_size=48, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=32, norm_eps=EPS, local_attention=6, max_position_embeddings=64,
+                        pad_token_id=1, bos_token_id=0, eos_token_id=2, cls_token_id=0, sep_token_id=2)),
+    "qwen3": (tf.Qwen3Config, tf.Qwen3Model, DECODER | dict(head_dim=8)),
+    "qwen2": (tf.Qwen2Config, tf.Qwen2Model, DECODER),
+    "mistral": (tf.MistralConfig, tf.MistralModel, DECODER | dict(sliding_window=6)),
+    "llama": (tf.LlamaConfig, tf.LlamaModel, DECODER),
+}
+
+
+def make(name):
+    config, model, values = MODELS[name]
+    arch = Arch("mlm", config, model, values, [], "")
+    seed = zlib.crc32(name.encode())
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    tiny = fixtures.build(arch)
+    fixtures.randomize(tiny, arch, generator)
+    tokens = torch.randint(3, values["vocab_size"], (2, 17), generator=generator)
+    mask = torch.ones_like(tokens)
+    tokens[1, 12:], mask[1, 12:] = values["pad_token_id"], 0
+    twin = fixtures.float64_twin(tiny, arch)
+    old = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad(), fixtures.PromoteToFloat64():
+            hidden = twin(input_ids=tokens, attention_mask=mask).last_hidden_state
+    finally:
+        torch.set_default_dtype(old)
+    real = mask[:, :, None].double()
+    pooled = {"mean": (hidden * real).sum(1) / real.sum(1), "cls": hidden[:, 0], "last": hidden[torch.arange(2), mask.sum(1) - 1]}
+    folder = OUT / name
+    tiny.save_pretrained(folder)
+    save_file({"input_ids": tokens, "attention_mask": mask} | {kind: torch.nn.functional.normalize(v, dim=1).contiguous() for kind, v in pooled.items()},
+              folder / "expected.safetensors")
+    print(name, flush=True)
+
+
+for wanted in sys.argv[1:] or MODELS:
+    make(wanted)
