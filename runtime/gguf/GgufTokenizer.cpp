@@ -1,9 +1,10 @@
 // Takes: the vocabulary of a GGUF file. Gives: tokenizer.json as the same model has it on Hugging Face, and which
 // tokens end a text.
 //
-// The file names a kind of vocabulary, and for byte-level BPE a way of splitting text into words. Both are tables here.
+// The file names a kind of vocabulary, and for BPE a way of splitting text into words (GgufSplittings.cpp).
 #include "runtime/Error.h"
 #include "runtime/gguf/Gguf.h"
+#include "runtime/gguf/GgufSplittings.h"
 #include "runtime/tokenizer/model/Model.h"
 #include "runtime/tokenizer/text/Base64.h"
 #include "runtime/tokenizer/text/JsonText.h"
@@ -23,31 +24,9 @@ namespace {
 
 constexpr const char *space = "\xe2\x96\x81"; // U+2581, SentencePiece's space
 
-constexpr const char *bloomWords =
-    " ?[^(\\s|[.,!?\xe2\x80\xa6\xe3\x80\x82\xef\xbc\x8c\xe3\x80\x81\xe0\xa5\xa4\xdb\x94\xd8\x8c])]+";
-
-/// `tokenizer.ggml.pre`: what splits a text, one after the other.
-struct Splitting {
-  const char *names;
-  const char *patterns[3];
-  bool wholeWords = false, begins = false, composed = false; // ignore_merges; a text begins with BOS; NFC
-};
-const Splitting splittings[] = {
-    {"gpt-2 gpt2 phi-2 jina-es jina-de mellum", {gpt2Words}},
-    {"mpt olmo gpt-neox", {gpt2Words}, false, false, true},
-    {"starcoder refact command-r smollm codeshell exaone minerva-7b", {"\\p{N}", gpt2Words}},
-    {"llama-bpe llama3 llama-v3 falcon3", {llama3Words}, true, true},
-    {"dbrx smaug-bpe", {llama3Words}},
-    {"qwen2 deepseek-r1-qwen", {qwen2Words}, false, false, true},
-    {"stablelm2", {qwen2Words}},
-    {"tekken", {tekkenWords}, true, true},
-    {"gpt-4o llama4", {o200kWords}},
-    {"bloom gpt3-finnish", {bloomWords}},
-};
-
-bool lists(const char *words, const std::string &word) {
-  return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
-}
+constexpr const char *markSpaces = R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})";
+constexpr const char *spacesAndBytes = R"({"type":"Replace","pattern":{"String":"\u2581"},"content":" "},)"
+                                       R"({"type":"ByteFallback"},{"type":"Fuse"})";
 
 constexpr int Normal = NormalPiece, Unknown = UnknownPiece, Control = ControlPiece, UserDefined = UserDefinedPiece;
 
@@ -65,22 +44,26 @@ public:
 
   std::string run() {
     const std::string model = file.text("tokenizer.ggml.model").value_or("");
-    if (model.empty() || tokens.empty())
+    if (model.empty() || model == "none" || model == "no_vocab" || tokens.empty())
       return "";
     if (model == "llama")
       sentencePiece();
     else if (model == "gpt2")
-      bytePairs();
+      pairs(file.text("tokenizer.ggml.pre").value_or(""));
+    else if (model == "gemma4" || model == "whitespace") // these have one way each
+      pairs(model);
     else if (model == "bert")
       wordPiece();
     else if (model == "t5")
       unigram();
     else
-      fail("its kind of vocabulary, " + quote(model) + ", is not known");
+      fail("its kind of vocabulary, " + quote(model) +
+           ", is not known; give --tokenizer with the model's tokenizer.json (known are llama, gpt2, gemma4, " +
+           "whitespace, bert and t5)");
     std::string added;
     for (size_t i = 0; i < tokens.size(); ++i)
       if (int(kinds[i]) == Unknown || int(kinds[i]) == Control || int(kinds[i]) == UserDefined)
-        append(added, {addedToken(int64_t(i), tokens[i], int(kinds[i]) != UserDefined)});
+        append(added, {addedToken(int64_t(i), tokens[i], int(kinds[i]) != UserDefined, spacesOf(int64_t(i)))});
     return join({"{", result, ",\"added_tokens\":[", added, "]}"});
   }
 
@@ -89,7 +72,9 @@ private:
   std::vector<std::string> tokens;
   Vocabulary ids; // the first number of each text
   std::vector<double> kinds;
-  std::string result; // the fields, as JSON: text, as a tree's code would be larger than all of this
+  std::string result;        // the fields, as JSON: text, as a tree's code would be larger than all of this
+  int64_t mask = -1;         // takes the spaces before it
+  bool spacesBehind = false; // special tokens take those
 
   [[noreturn]] void fail(const std::string &reason) const { throw UserError(file.file()->name() + ": " + reason); }
 
@@ -125,6 +110,19 @@ private:
            file.flag("tokenizer.ggml.add_eos_token", ends) ? role("eos") : -1);
   }
 
+  /// Which spaces beside an added token belong to it; the file does not say.
+  const char *spacesOf(int64_t id) const {
+    const std::string &text = tokens[size_t(id)];
+    if (id == mask)
+      return R"(,"lstrip":true)";
+    return spacesBehind && text != "<unk>" && text != "<s>" && text != "<|endoftext|>" ? R"(,"rstrip":true)" : "";
+  }
+
+  std::string unknownToken() const {
+    const int64_t unknown = role("unknown", "<unk>");
+    return unknown < 0 ? "null" : literal(tokens[size_t(unknown)]);
+  }
+
   std::vector<double> scores() const {
     std::vector<double> list = file.list("tokenizer.ggml.scores");
     if (list.size() != tokens.size())
@@ -138,52 +136,82 @@ private:
   void sentencePiece() {
     std::vector<int> types(kinds.begin(), kinds.end());
     std::replace(types.begin(), types.end(), UserDefined, Normal); // spaces in them are in the text as such
-    std::string normalizers, decoders = R"({"type":"Replace","pattern":{"String":"\u2581"},"content":" "},)"
-                                        R"({"type":"ByteFallback"},{"type":"Fuse"})";
-    const int64_t unknown = role("unknown", "<unk>");
-    field("model", {R"({"type":"BPE","fuse_unk":true,"byte_fallback":true,"unk_token":)",
-                    unknown < 0 ? "null" : literal(tokens[size_t(unknown)]), ",\"vocab\":{", vocabulary(),
-                    "},\"ranks\":", literal(ranksByScore(scores(), types)), "}"});
+    std::string normalizers, decoders = spacesAndBytes;
+    field("model", {R"({"type":"BPE","fuse_unk":true,"byte_fallback":true,"unk_token":)", unknownToken(),
+                    ",\"vocab\":{", vocabulary(), "},\"ranks\":", literal(ranksByScore(scores(), types)), "}"});
     if (file.flag("tokenizer.ggml.remove_extra_whitespaces", false))
       append(normalizers, {R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "})"});
     if (file.flag("tokenizer.ggml.add_space_prefix", true)) {
       append(normalizers, {R"({"type":"Prepend","prepend":"\u2581"})"});
       append(decoders, {R"({"type":"Strip","content":" ","start":1,"stop":0})"});
     }
-    append(normalizers, {R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})"});
+    append(normalizers, {markSpaces});
     field("normalizer", {R"({"type":"Sequence","normalizers":[)", normalizers, "]}"});
     field("decoder", {R"({"type":"Sequence","decoders":[)", decoders, "]}"});
+    spacesBehind = file.architecture() == "phi3";
     beginAndEnd(true, false);
   }
 
-  void bytePairs() {
-    const std::string pre = file.text("tokenizer.ggml.pre").value_or("");
-    const auto *way = std::find_if(std::begin(splittings), std::end(splittings),
-                                   [&](const Splitting &s) { return lists(s.names, pre); });
-    if (pre.empty() || way == std::end(splittings)) {
-      std::string known;
-      for (const Splitting &s : splittings)
-        append(known, {" ", s.names});
+  /// Byte-pair encoding with merges.
+  void pairs(const std::string &pre) {
+    const Splitting *way = splittingOf(pre, file.architecture());
+    if (!way)
       fail(join({"it splits text into words as ", quote(pre),
                  " does (tokenizer.ggml.pre), which is not known; give --tokenizer with the model's tokenizer.json ",
-                 "(known are", known, ")"}));
+                 "(known are", knownSplittings(), ")"}));
+    const bool characters = way->is & Splitting::Characters, words = way->steps[0], marked = characters && !words;
+    std::string normalizers;
+    if (way->is & Splitting::Composed)
+      append(normalizers, {R"({"type":"NFC"})"});
+    if (file.flag("tokenizer.ggml.normalizer.lowercase", false))
+      append(normalizers, {R"({"type":"Lowercase"})"});
+    if (marked)
+      append(normalizers, {markSpaces});
+    field("normalizer", {R"({"type":"Sequence","normalizers":[)", normalizers, "]}"});
+    field("pre_tokenizer", {R"({"type":"Sequence","pretokenizers":[)", steps(*way), "]}"});
+    field("model", {R"({"type":"BPE","ignore_merges":)", literal(bool(way->is & Splitting::WholeWords)),
+                    R"(,"fuse_unk":)", literal(marked), R"(,"byte_fallback":)", literal(marked), R"(,"unk_token":)",
+                    characters ? unknownToken() : "null", ",\"vocab\":{", vocabulary(), "},", merges(pre), "}"});
+    if (marked)
+      field("decoder", {R"({"type":"Sequence","decoders":[)", spacesAndBytes, "]}"});
+    else if (!characters)
+      field("decoder", {R"({"type":"ByteLevel"})"});
+    const bool begins = way->is & Splitting::Begins, ends = way->is & Splitting::Ends;
+    if (ends) // encoders, whose mask stands for a word with the space before it
+      mask = role("mask", "<mask>");
+    beginAndEnd(begins, ends);
+  }
+
+  std::string steps(const Splitting &way) const {
+    std::string list;
+    // The space that a text may begin with comes before all splits, which ByteLevel with its own pattern does.
+    if (way.steps[0] == gpt2Words && file.flag("tokenizer.ggml.add_space_prefix", false))
+      return R"({"type":"ByteLevel","add_prefix_space":true})";
+    for (const char *step : way.steps)
+      if (step && *step == '{')
+        append(list, {step});
+      else if (step)
+        append(list,
+               {R"({"type":"Split","behavior":"Isolated","pattern":{"Regex":)", literal(std::string_view(step)), "}}"});
+    if (!(way.is & Splitting::Characters) && list.find("ByteLevel") == std::string::npos)
+      append(list, {R"({"type":"ByteLevel","use_regex":false,"add_prefix_space":false})"});
+    return list;
+  }
+
+  std::string merges(const std::string &pre) const {
+    if (file.has("tokenizer.ggml.merges")) {
+      std::string list;
+      for (std::string_view merge : file.texts("tokenizer.ggml.merges"))
+        append(list, {literal(repairUtf8(merge))});
+      return "\"merges\":[" + list + "]";
     }
-    std::string merges, steps;
-    for (std::string_view merge : file.texts("tokenizer.ggml.merges"))
-      append(merges, {literal(repairUtf8(merge))});
-    for (const char *pattern : way->patterns)
-      if (pattern)
-        append(steps, {R"({"type":"Split","behavior":"Isolated","pattern":{"Regex":)",
-                       literal(std::string_view(pattern)), "}}"});
-    append(steps, {R"({"type":"ByteLevel","use_regex":false,"add_prefix_space":)",
-                   literal(file.flag("tokenizer.ggml.add_space_prefix", false)), "}"});
-    field("pre_tokenizer", {R"({"type":"Sequence","pretokenizers":[)", steps, "]}"});
-    field("model", {R"({"type":"BPE","ignore_merges":)", literal(way->wholeWords), ",\"vocab\":{", vocabulary(),
-                    "},\"merges\":[", merges, "]}"});
-    field("decoder", {R"({"type":"ByteLevel"})"});
-    if (way->composed)
-      field("normalizer", {R"({"type":"NFC"})"});
-    beginAndEnd(way->begins, false);
+    if (pre != "kimi-k2") // whose tokens' numbers are tiktoken's ranks
+      fail("it has no merges (tokenizer.ggml.merges); give --tokenizer with the model's tokenizer.json");
+    std::vector<int> ranks(tokens.size(), -1);
+    for (size_t i = 0; i < tokens.size(); ++i)
+      if (int(kinds[i]) == Normal)
+        ranks[i] = int(i);
+    return "\"ranks\":" + literal(ranks);
   }
 
   /// The file marks tokens that begin a word; the published vocabulary those that do not.
@@ -192,42 +220,61 @@ private:
       std::string &token = tokens[i];
       if (token.starts_with(space))
         token.erase(0, std::string_view(space).size());
+      else if (lists("[PAD] [UNK] [CLS] [SEP] [MASK]", token))
+        kinds[i] = Control; // files without kinds
       else if (int(kinds[i]) == Normal && !(token.starts_with('[') && token.ends_with(']')))
         token.insert(0, "##");
-      else
-        kinds[i] = Control;
     }
     ids = {};
     for (size_t i = 0; i < tokens.size(); ++i)
       if (ids.find(tokens[i]) < 0)
         ids.add(tokens[i], int(i));
-    field("model", {R"({"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##",)"
-                    R"("max_input_chars_per_word":100,"vocab":{)",
-                    vocabulary(), "}}"});
-    field("normalizer", {R"({"type":"BertNormalizer","lowercase":true})"});
+    const int64_t unknown = role("unknown", "[UNK]");
+    field("model",
+          {R"({"type":"WordPiece","continuing_subword_prefix":"##","max_input_chars_per_word":100,"unk_token":)",
+           literal(unknown < 0 ? "[UNK]" : tokens[size_t(unknown)]), ",\"vocab\":{", vocabulary(), "}}"});
+    const bool lower = file.flag("tokenizer.ggml.normalizer.lowercase", true);
+    field("normalizer", {R"({"type":"BertNormalizer","lowercase":)", literal(lower), R"(,"strip_accents":)",
+                         literal(file.flag("tokenizer.ggml.normalizer.strip_accents", lower)), "}"});
     field("pre_tokenizer", {R"({"type":"BertPreTokenizer"})"});
     field("decoder", {R"({"type":"WordPiece","prefix":"##","cleanup":true})"});
     around(role("cls", "[CLS]"), role("seperator", "[SEP]")); // the key is spelled so
   }
 
+  /// T5's blanks are behind the pieces of its file, and converters do not name them: the last is the first.
+  void nameBlanks() {
+    int next = 99;
+    for (size_t i = 0; i < tokens.size() && next >= 0; ++i)
+      if (tokens[i] == "[PAD" + std::to_string(i) + "]") {
+        tokens[i] = "<extra_id_" + std::to_string(next--) + ">";
+        kinds[i] = Control;
+      }
+  }
+
   void unigram() {
+    if (file.architecture().starts_with("t5") && ids.find("<extra_id_0>") < 0)
+      nameBlanks();
     const std::vector<double> score = scores();
     std::string list;
     for (size_t i = 0; i < tokens.size(); ++i)
       append(list, {"[", literal(tokens[i]), ",", literal(score[i]), "]"});
     const int64_t unknown = role("unknown", "<unk>");
-    field("model", {R"({"type":"Unigram","byte_fallback":false,"unk_id":)",
+    field("model", {R"({"type":"Unigram","byte_fallback":)",
+                    literal(std::find(kinds.begin(), kinds.end(), BytePiece) != kinds.end()), R"(,"unk_id":)",
                     unknown < 0 ? "null" : std::to_string(unknown), ",\"vocab\":[", list, "]}"});
     std::string bytes;
     for (double byte : file.list("tokenizer.ggml.precompiled_charsmap"))
       bytes += char(int(byte) & 255);
     if (std::string map = encodeBase64(bytes); !map.empty())
       field("normalizer", {R"({"type":"Precompiled","precompiled_charsmap":")", map, "\"}"});
-    const char *metaspace = R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"always","split":true})";
+    const bool prefix = file.flag("tokenizer.ggml.add_space_prefix", true);
+    const std::string metaspace = join({R"({"type":"Metaspace","replacement":"\u2581","split":true,"prepend_scheme":")",
+                                        prefix ? "always" : "never", "\"}"});
     const bool words = file.flag("tokenizer.ggml.remove_extra_whitespaces", true);
     field("pre_tokenizer",
           {R"({"type":"Sequence","pretokenizers":[)", words ? R"({"type":"WhitespaceSplit"},)" : "", metaspace, "]}"});
     field("decoder", {metaspace});
+    mask = ids.find("<mask>");
     beginAndEnd(false, true);
   }
 };

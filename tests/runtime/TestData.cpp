@@ -36,4 +36,20 @@ void writeText(const std::string &path, const std::string &content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
+uint32_t crc32(std::string_view bytes) {
+  static const std::vector<uint32_t> table = [] {
+    std::vector<uint32_t> made(256);
+    for (uint32_t i = 0; i < 256; ++i) {
+      made[i] = i;
+      for (int bit = 0; bit < 8; ++bit)
+        made[i] = made[i] >> 1 ^ (made[i] & 1 ? 0xedb88320u : 0);
+    }
+    return made;
+  }();
+  uint32_t sum = ~0u;
+  for (char byte : bytes)
+    sum = sum >> 8 ^ table[(sum ^ static_cast<unsigned char>(byte)) & 255];
+  return ~sum;
+}
+
 } // namespace quern::runtime::test

@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace quern::runtime::test {
 
@@ -14,6 +16,8 @@ std::string dataPath(const std::string &name);
 std::string temporaryPath(const std::string &name);
 nlohmann::json readJson(const std::string &path);
 void writeText(const std::string &path, const std::string &content);
+/// As zlib's.
+uint32_t crc32(std::string_view bytes);
 
 } // namespace quern::runtime::test
 #endif

@@ -40,6 +40,10 @@ std::string youngerWords() {
   return youngerMembers("L") + youngerMembers("M") + youngerMembers("Nd");
 }
 
+std::string decimals() {
+  return "\\p{Nd}" + youngerMembers("Nd");
+}
+
 bool compiles(const std::string &pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
@@ -125,6 +129,10 @@ private:
       return one(words);
     case 'W':
       return one(words, true);
+    case 'd':
+      return one(decimals());
+    case 'D':
+      return one(decimals(), true);
     case 'h':
       return one(hex);
     case 'H':
@@ -152,6 +160,9 @@ private:
     case 'w':
       at += 2;
       return wordInClass + youngerWords();
+    case 'd':
+      at += 2;
+      return decimals();
     case 'h':
       at += 2;
       return hex;
@@ -198,6 +209,15 @@ private:
     return result;
   }
 
+  /// The members of a class within a class, where the two are one: beside others a hyphen at an end would make a range.
+  std::string joined(const std::string &before) {
+    const std::string inner = set(), members = inner.substr(1, inner.size() - 2);
+    if (inner[0] != '[' || members.empty() || members[0] == '^' || members[0] == '-' || members.ends_with('-') ||
+        before.ends_with('-'))
+      refuse("a class within a class that is more than its members");
+    return members;
+  }
+
   std::string items(std::string members, bool negated) {
     while (at < source.size()) {
       char c = source[at];
@@ -222,9 +242,7 @@ private:
       }
       if (c == '[') {
         std::optional<std::string> named = posix();
-        if (!named)
-          refuse("a class within a class");
-        members += *named;
+        members += named ? *named : joined(members);
       } else if (c == '\\') {
         members += escapeInSet();
       } else {

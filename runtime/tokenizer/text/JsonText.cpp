@@ -58,9 +58,9 @@ std::string around(const Tokens &first, const Tokens &last) {
   return join({R"({"type":"TemplateProcessing","single":[)", single, R"(],"special_tokens":{)", special, "}}"});
 }
 
-std::string addedToken(int64_t id, std::string_view text, bool special) {
+std::string addedToken(int64_t id, std::string_view text, bool special, std::string_view more) {
   return join({"{\"id\":", std::to_string(id), ",\"content\":", literal(text),
-               ",\"normalized\":false,\"special\":", literal(special), "}"});
+               ",\"normalized\":false,\"special\":", literal(special), more, "}"});
 }
 
 } // namespace quern::runtime::jsontext

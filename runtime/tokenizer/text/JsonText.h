@@ -27,8 +27,8 @@ std::string literal(double number);
 using Tokens = std::vector<std::pair<std::string, int64_t>>;
 /// A post-processor that puts these tokens around a text; empty texts are none.
 std::string around(const Tokens &first, const Tokens &last);
-/// An added token that is found in a text as it is given.
-std::string addedToken(int64_t id, std::string_view text, bool special);
+/// An added token that is found in a text as it is given; `more`: other fields, each with a comma before it.
+std::string addedToken(int64_t id, std::string_view text, bool special, std::string_view more = {});
 
 } // namespace quern::runtime::jsontext
 #endif

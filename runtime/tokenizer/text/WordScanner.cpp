@@ -9,25 +9,11 @@
 
 namespace quern::runtime {
 
-const char *const gpt2Words = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-const char *const llama3Words = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-                                "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const char *const qwen2Words = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-                               "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const char *const o200kWords = "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
-                               "]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-                               "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
-                               "]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-                               "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-const char *const tekkenWords =
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|[^\\r\\n\\p{L}\\p{N}]?"
-    "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-
 namespace {
 
 constexpr WordScanner::Rules gpt2{true, false, false, false, false, 0, "", false},
     llama3{true, false, true, true, false, 3, "\r\n", true}, qwen2{true, false, true, true, false, 1, "\r\n", true},
+    qwen35{true, false, true, true, false, 1, "\r\n", true, true},
     o200k{false, true, true, true, true, 3, "\r\n/", true}, tekken{false, false, true, true, true, 1, "\r\n/", true};
 
 constexpr uint8_t letter = Upper | Lower;
@@ -39,10 +25,10 @@ size_t run(std::string_view text, size_t at, uint8_t kinds) {
       break;
   return at;
 }
-/// Of characters that are no letter, number or white space.
-size_t signs(std::string_view text, size_t at) {
+/// Of characters that are no letter, number or white space, nor one of `others`.
+size_t signs(std::string_view text, size_t at, uint8_t others) {
   for (size_t behind = at; at < text.size(); at = behind)
-    if (nextTraits(text, behind) & (letter | Number | Space))
+    if (nextTraits(text, behind) & (letter | Number | Space | others))
       break;
   return at;
 }
@@ -82,8 +68,9 @@ size_t smallWord(std::string_view text, size_t at) {
 } // namespace
 
 std::optional<WordScanner> WordScanner::of(std::string_view pattern) {
-  const std::pair<const char *, const Rules *> known[] = {
-      {gpt2Words, &gpt2}, {llama3Words, &llama3}, {qwen2Words, &qwen2}, {o200kWords, &o200k}, {tekkenWords, &tekken}};
+  const std::pair<const char *, const Rules *> known[] = {{gpt2Words, &gpt2},   {llama3Words, &llama3},
+                                                          {qwen2Words, &qwen2}, {qwen35Words, &qwen35},
+                                                          {o200kWords, &o200k}, {tekkenWords, &tekken}};
   for (const auto &[words, rules] : known)
     if (pattern == words)
       return WordScanner(*rules);
@@ -100,7 +87,7 @@ size_t WordScanner::letters(std::string_view text, size_t at) const {
     return end > behind ? end : find(at);
   };
   if (!rules->cased)
-    return word([&](size_t from) { return run(text, from, letter); });
+    return word([&](size_t from) { return run(text, from, rules->marks ? letter | Mark : letter); });
   size_t end = word([&](size_t from) { return smallWord(text, from); });
   if (end == at)
     end = word([&](size_t from) { return run(text, from, Upper | Mark); });
@@ -129,7 +116,7 @@ size_t WordScanner::end(std::string_view text, size_t at) const {
     return behind;
   }
   const size_t from = text[at] == ' ' ? behind : at;
-  if (size_t end = signs(text, from); end > from) {
+  if (size_t end = signs(text, from, rules->marks ? Mark : 0); end > from) {
     while (end < text.size() && text[end] != '\0' && std::strchr(rules->tail, text[end]))
       ++end;
     return end;

@@ -186,7 +186,8 @@ TEST(TokenizerEdges, EveryDecoderStreamsToTheWholeText) {
 }
 
 TEST(TokenizerEdges, RefusesPatternsThatMeanSomethingElseHere) {
-  for (const char *pattern : {"[a[bc]]", "[^a&&[b]]", "[[:print:]]", "a{2,3}+", "[\\W]", "[abc", "\\p{L"}) {
+  for (const char *pattern :
+       {"[a[^bc]]", "[a[b-]c]", "[a[b&&c]]", "[^a&&[b]]", "[[:print:]]", "a{2,3}+", "[\\W]", "[abc", "\\p{L"}) {
     try {
       PreTokenizer::fromJson({{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}});
       ADD_FAILURE() << pattern;
