@@ -103,6 +103,39 @@ std::string readSmallFile(const std::string &path) {
   return text;
 }
 
+std::vector<std::string> ggufParts(const std::string &path) {
+  const size_t ending = sizeof("-00001-of-00003.gguf") - 1;
+  if (path.size() <= ending)
+    return {path};
+  const size_t stem = path.size() - ending;
+  const long number = std::strtol(path.c_str() + stem + 1, nullptr, 10),
+             count = std::strtol(path.c_str() + stem + 10, nullptr, 10);
+  if (number < 1 || number > count || count > 99999)
+    return {path};
+  std::vector<std::string> parts(size_t(count), path);
+  for (size_t i = 0; i < parts.size(); ++i)
+    std::snprintf(parts[i].data() + stem, ending + 1, "-%05zu-of-%05ld.gguf", i + 1, count);
+  return parts[size_t(number) - 1] == path ? parts : std::vector<std::string>{path};
+}
+
+std::vector<std::string> ggufModels(const std::string &folder) {
+  std::vector<std::string> models;
+  for (const std::string &name : namesIn(folder)) {
+    const std::string path = folder + "/" + name, first = ggufParts(path)[0];
+    if (name.ends_with(".gguf") && std::none_of(models.begin(), models.end(),
+                                                [&](const std::string &known) { return ggufParts(known)[0] == first; }))
+      models.push_back(path);
+  }
+  return models;
+}
+
+std::string ggufOf(const std::string &folder) {
+  if (fileExists(folder + "/model.gguf"))
+    return folder + "/model.gguf";
+  const std::vector<std::string> models = ggufModels(folder);
+  return models.size() == 1 ? models[0] : "";
+}
+
 std::string defaultCacheFolder() {
   auto variable = [](const char *name) -> std::string {
     const char *value = std::getenv(name);

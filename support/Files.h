@@ -1,4 +1,4 @@
-// Paths, and whole files as text.
+// Paths, which files are one model, and whole files as text.
 #ifndef QUERN_SUPPORT_FILES_H
 #define QUERN_SUPPORT_FILES_H
 
@@ -22,6 +22,14 @@ std::vector<std::string> namesIn(const std::string &folder);
 void moveFolder(const std::string &from, const std::string &to);
 /// Waits until the folder's entries are on disk, where the file system can.
 void syncFolder(const std::string &path);
+
+/// The paths of all parts of a model, the first of them first, where `path` is named as one of several
+/// (NAME-00002-of-00003.gguf); else `path` alone. Nothing is looked for.
+std::vector<std::string> ggufParts(const std::string &path);
+/// The GGUF models in a folder: files, and of those in several parts the first part that is there.
+std::vector<std::string> ggufModels(const std::string &folder);
+/// The GGUF file that a folder stands for: model.gguf, or the only model; empty if there is none or several.
+std::string ggufOf(const std::string &folder);
 
 /// The user's folder of what is kept between runs: $QUERN_CACHE, else quern in $XDG_CACHE_HOME or ~/.cache.
 std::string defaultCacheFolder();

@@ -24,12 +24,20 @@ struct Entry {
 };
 } // namespace
 
+/// All parts of a GGUF model: model.gguf, model-00002-of-00003.gguf.
+static std::vector<Entry> ggufFiles(const std::string &path) {
+  std::vector<Entry> files;
+  for (const std::string &part : quern::support::ggufParts(path))
+    files.push_back({files.empty() ? "model.gguf" : "model" + part.substr(part.size() - 20), part});
+  return files;
+}
+
 /// The files of a checkpoint under the names that the runtime looks for.
 static std::vector<Entry> filesOf(const fs::path &weights) {
   if (!fs::is_directory(weights)) {
     std::string start(4, '\0');
     std::ifstream(weights, std::ios::binary).read(start.data(), 4);
-    return {{start == "GGUF" ? "model.gguf" : "model.safetensors", weights}};
+    return start == "GGUF" ? ggufFiles(weights) : std::vector<Entry>{{"model.safetensors", weights}};
   }
   std::vector<Entry> files;
   if (fs::exists(weights / "model.safetensors")) {
@@ -45,11 +53,11 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
         seen.push_back(shard.get<std::string>());
         files.push_back({seen.back(), weights / seen.back()});
       }
-  } else if (fs::exists(weights / "model.gguf")) {
-    files.push_back({"model.gguf", weights / "model.gguf"});
+  } else if (std::string gguf = quern::support::ggufOf(weights); !gguf.empty()) {
+    files = ggufFiles(gguf);
   } else {
-    throw std::runtime_error(weights.string() +
-                             " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
+    throw std::runtime_error(weights.string() + " holds neither model.safetensors nor model.safetensors.index.json nor "
+                                                "model.gguf nor one GGUF model alone");
   }
   for (const char *name : quern::support::filesBesideWeights)
     if (fs::exists(weights / name))

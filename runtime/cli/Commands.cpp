@@ -195,8 +195,8 @@ std::optional<std::string> Command::readBeside(const Options &options, const std
     auto tail = readTail(executable);
     if (auto found = tail.find(name); found != tail.end())
       return std::string(found->second->text());
-    if (auto found = tail.find("model.gguf"); found != tail.end())
-      inside = textInside(found->second, name);
+    if (tail.count("model.gguf"))
+      inside = textInside(tail, name);
     else if (std::string path = besideProgram(executable, storedNames(executable));
              !path.empty() && !holdsWeights(tail)) // else it is another model's
       inside = textInside(path, name);

@@ -1,4 +1,4 @@
-// Takes: a mapped GGUF file. Gives: its values and its tensors, every extent checked.
+// Takes: a mapped GGUF file, whole or one of several parts. Gives: its values and its tensors, every extent checked.
 //
 // Values stay where they are mapped: a vocabulary is read when somebody asks for it.
 #include "runtime/gguf/GgufFile.h"
@@ -103,7 +103,7 @@ private:
   uint64_t at = 0;
 };
 
-GgufFile::GgufFile(std::shared_ptr<const MappedFile> file) : mapped(std::move(file)) {
+GgufFile::GgufFile(std::shared_ptr<const MappedFile> file, Alone) : mapped(std::move(file)) {
   Cursor cursor(*mapped);
   if (!isGguf(*mapped))
     cursor.fail("it does not begin with 'GGUF'");
@@ -114,13 +114,7 @@ GgufFile::GgufFile(std::shared_ptr<const MappedFile> file) : mapped(std::move(fi
                                         : format("it has version %u; 2 and 3 are read", version));
   const uint64_t tensors = cursor.take<uint64_t>(), values = cursor.take<uint64_t>();
   readEntries(cursor, values);
-  std::optional<std::string> name = text("general.architecture");
-  if (!name)
-    cursor.fail("it has no general.architecture");
-  family = *name;
-  if (integer("split.count").value_or(1) > 1)
-    throw UserError(mapped->name() + " is one of several parts of a model; join them into one file first "
-                                     "(llama-gguf-split --merge)");
+  family = text("general.architecture").value_or("");
   readTensors(cursor, tensors);
 }
 
@@ -149,6 +143,7 @@ void GgufFile::readTensors(Cursor &cursor, uint64_t count) {
   for (; count > 0; --count) {
     std::string name = cursor.text();
     GgufTensor tensor;
+    tensor.file = mapped;
     const uint32_t rank = cursor.take<uint32_t>();
     if (rank < 1 || rank > 4)
       cursor.fail("tensor " + quote(name) + " has " + std::to_string(rank) + " dimensions; 1 to 4 may be");
@@ -217,7 +212,7 @@ std::vector<float> GgufFile::numbers(const GgufTensor &tensor) const {
   if (tensor.format)
     decodeBlocks(*tensor.format, tensor.data, 0, count, values.data());
   else
-    toFloat({tensor.plain, tensor.shape, tensor.data, tensor.bytes, mapped}, 0, count, values.data());
+    toFloat({tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file}, 0, count, values.data());
   return values;
 }
 

@@ -15,23 +15,29 @@
 
 namespace quern::runtime {
 
-/// A tensor as the file has it.
+/// A tensor as its file has it.
 struct GgufTensor {
   const BlockFormat *format = nullptr; // null: `plain` holds
   Dtype plain = Dtype::F32;
   std::vector<int64_t> shape; // the last dimension is contiguous
   const uint8_t *data = nullptr;
   uint64_t bytes = 0;
+  std::shared_ptr<const MappedFile> file; // the part that `data` is in
   const char *type() const { return format ? format->name : dtypeName(plain); }
 };
 
+/// A model: one file, or the parts that llama-gguf-split or a converter made of it. Values are the first part's.
 class GgufFile {
 public:
   static bool isGguf(const MappedFile &file) { return file.text().starts_with("GGUF"); }
-  /// Throws UserError (with the file's name) for anything the format forbids and for what is not read here: another
-  /// version or byte order, an extent outside the file, overlaps, a name twice, an unknown type, one of several parts.
-  explicit GgufFile(std::shared_ptr<const MappedFile> file);
+  /// Any part; the others are beside it, by its name. Throws UserError (with the file's name) for anything the format forbids
+  /// and for what is not read here: another version or byte order, an extent outside the file, overlaps, a name twice, an
+  /// unknown type, parts that are not those of one model.
+  explicit GgufFile(const std::shared_ptr<const MappedFile> &file);
+  /// All parts, wherever they are.
+  explicit GgufFile(const std::vector<std::shared_ptr<const MappedFile>> &parts);
 
+  /// The first part.
   const std::shared_ptr<const MappedFile> &file() const { return mapped; }
   /// `general.architecture`.
   const std::string &architecture() const { return family; }
@@ -66,6 +72,9 @@ private:
   std::string family;
   std::map<std::string, Entry, std::less<>> entries;
   std::map<std::string, GgufTensor, std::less<>> table;
+
+  struct Alone {};
+  GgufFile(std::shared_ptr<const MappedFile> file, Alone);
 
   const Entry *entry(std::string_view key) const;
   void readEntries(Cursor &cursor, uint64_t count);

@@ -7,11 +7,10 @@ namespace quern::runtime {
 
 namespace {
 
-void readStored(const GgufTensor &tensor, const std::shared_ptr<const MappedFile> &file, int64_t first, int64_t count,
-                float *to) {
+void readStored(const GgufTensor &tensor, int64_t first, int64_t count, float *to) {
   if (tensor.format)
     return decodeBlocks(*tensor.format, tensor.data, first, count, to);
-  toFloat(StoredTensor{tensor.plain, tensor.shape, tensor.data, tensor.bytes, file}, first, count, to);
+  toFloat(StoredTensor{tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file}, first, count, to);
 }
 
 } // namespace
@@ -56,7 +55,7 @@ void RowReader::read(int64_t first, int64_t count, float *to) const {
   for (int64_t done = 0; done < count;) {
     const int64_t column = (first + done) % columns, length = std::min(columns - column, count - done);
     const auto [part, row] = order((first + done) / columns);
-    readStored(parts[size_t(part)], file, row * columns + column, length, to + done);
+    readStored(parts[size_t(part)], row * columns + column, length, to + done);
     done += length;
   }
   if (change == Change::PlusOne)
@@ -116,11 +115,11 @@ void LatentReader::read(int64_t first, int64_t count, float *to) const {
     const int64_t row = (first + done) / rank, column = (first + done) % rank, head = row / rows, within = row % rows,
                   length = std::min(rank - column, count - done);
     if (within >= ofKeys) {
-      readStored(values, file, (head * ofValues + within - ofKeys) * rank + column, length, to + done);
+      readStored(values, (head * ofValues + within - ofKeys) * rank + column, length, to + done);
     } else {
       if (decoded.reader != number || decoded.head != head) {
         decoded.numbers.resize(size_t(rank * ofKeys));
-        readStored(keys, file, head * rank * ofKeys, rank * ofKeys, decoded.numbers.data());
+        readStored(keys, head * rank * ofKeys, rank * ofKeys, decoded.numbers.data());
         decoded.reader = number;
         decoded.head = head;
       }

@@ -37,7 +37,6 @@ struct RowOrder {
 class RowReader : public TensorReader {
 public:
   std::vector<GgufTensor> parts; // one or two, alike
-  std::shared_ptr<const MappedFile> file;
   int64_t columns = 1;
   RowOrder order;
   Change change = Change::None; // PlusOne, MinusExp, or nothing
@@ -78,7 +77,6 @@ private:
 class LatentReader : public TensorReader {
 public:
   GgufTensor keys, values;
-  std::shared_ptr<const MappedFile> file;
 
   const char *type() const override { return values.type(); }
   void read(int64_t first, int64_t count, float *to) const override;

@@ -123,7 +123,6 @@ private:
   std::shared_ptr<RowReader> reader(const GgufTensor &tensor) const {
     auto reader = std::make_shared<RowReader>();
     reader->parts = {tensor};
-    reader->file = file.file();
     reader->columns = tensor.shape.size() < 2 ? 1 : std::max<int64_t>(1, tensor.shape.back());
     reader->order.rows[0] = elementsOf(tensor.shape) / reader->columns;
     return reader;
@@ -131,7 +130,7 @@ private:
 
   StoredTensor coded(const GgufTensor &tensor, std::vector<int64_t> shape,
                      std::shared_ptr<const TensorReader> reader) const {
-    return {Dtype::Coded, std::move(shape), tensor.data, tensor.bytes, file.file(), std::move(reader)};
+    return {Dtype::Coded, std::move(shape), tensor.data, tensor.bytes, tensor.file, std::move(reader)};
   }
 
   std::vector<int64_t> shapeOf(const GgufTensor &tensor, Form form) const {
@@ -156,7 +155,7 @@ private:
     if (change == Change::Transposed && shape.size() < 2)
       change = Change::None;
     if (!tensor.format && change == Change::None)
-      return {tensor.plain, shape, tensor.data, tensor.bytes, file.file()};
+      return {tensor.plain, shape, tensor.data, tensor.bytes, tensor.file};
     std::shared_ptr<RowReader> its = reader(tensor);
     if (change == Change::PlusOne || change == Change::MinusExp)
       its->change = change;
@@ -223,7 +222,6 @@ private:
       auto its = std::make_shared<LatentReader>();
       its->keys = first;
       its->values = second;
-      its->file = file.file();
       return coded(first, {first.shape[0] * (first.shape[2] + second.shape[1]), first.shape[1]}, its);
     }
     if (!alike)

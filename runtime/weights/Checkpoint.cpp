@@ -13,6 +13,7 @@ namespace quern::runtime {
 
 namespace {
 
+using Carried = std::map<std::string, std::shared_ptr<const MappedFile>>;
 using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string &name)>;
 
 /// One table of tensors: of a file, or of shards with an index.
@@ -86,24 +87,39 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
   return std::make_unique<TableSource>(path, std::move(tensors));
 }
 
-constexpr const char *stored[] = {"model.safetensors", "model.safetensors.index.json", "model.gguf"};
-
 /// The file that a folder's weights are in; of a file itself.
 std::string fileOf(const std::string &path) {
-  if (isFolder(path))
-    for (const char *name : stored)
-      if (fileExists(path + "/" + name))
-        return path + "/" + name;
-  return path;
+  if (!isFolder(path))
+    return path;
+  for (const char *name : {"model.safetensors", "model.safetensors.index.json"})
+    if (fileExists(path + "/" + name))
+      return path + "/" + name;
+  const std::string gguf = support::ggufOf(path);
+  return gguf.empty() ? path : gguf;
+}
+
+/// model.gguf, and model-00002-of-00003.gguf and the like, as the compiler names what it appends.
+GgufFile carriedGguf(const Carried &files) {
+  std::vector<std::shared_ptr<const MappedFile>> parts;
+  for (const auto &[name, file] : files)
+    if (name.ends_with(".gguf"))
+      parts.push_back(file);
+  return GgufFile(parts);
+}
+
+std::optional<std::string> textOf(const GgufFile &file, const std::string &name) {
+  std::string text = ggufText(file, name);
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
 } // namespace
 
 std::optional<std::string> textInside(const std::shared_ptr<const MappedFile> &weights, const std::string &name) {
-  if (!GgufFile::isGguf(*weights))
-    return std::nullopt;
-  std::string text = ggufText(GgufFile(weights), name);
-  return text.empty() ? std::nullopt : std::optional(std::move(text));
+  return GgufFile::isGguf(*weights) ? textOf(GgufFile(weights), name) : std::nullopt;
+}
+
+std::optional<std::string> textInside(const Carried &carried, const std::string &name) {
+  return carried.count("model.gguf") ? textOf(carriedGguf(carried), name) : std::nullopt;
 }
 
 std::optional<std::string> textInside(const std::string &weights, const std::string &name) {
@@ -116,7 +132,8 @@ std::unique_ptr<TensorSource> TensorSource::open(const std::string &given) {
   if (fileExists(path + "/adapter_config.json"))
     throw UserError(path + " holds a LoRA adapter, which is beside a model: --weights MODEL --adapter " + path);
   if (isFolder(path))
-    throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
+    throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf nor one "
+                           "GGUF model alone");
   if (path.ends_with(".json")) {
     std::string folder = folderOf(path);
     return openIndex(path, readFile(path),
@@ -125,17 +142,17 @@ std::unique_ptr<TensorSource> TensorSource::open(const std::string &given) {
   return openFile(path, MappedFile::open(path));
 }
 
-std::unique_ptr<TensorSource>
-TensorSource::open(const std::string &label, const std::map<std::string, std::shared_ptr<const MappedFile>> &files) {
+std::unique_ptr<TensorSource> TensorSource::open(const std::string &label, const Carried &files) {
   auto file = [&](const std::string &name) {
     auto found = files.find(name);
     if (found == files.end())
       throw UserError(label + " carries no " + name);
     return found->second;
   };
-  for (const char *name : {"model.safetensors", "model.gguf"})
-    if (files.count(name))
-      return openFile(label, file(name));
+  if (files.count("model.safetensors"))
+    return openFile(label, file("model.safetensors"));
+  if (files.count("model.gguf"))
+    return std::make_unique<TableSource>(label, ggufTensors(carriedGguf(files)));
   return openIndex(label, file("model.safetensors.index.json")->text(), file);
 }
 

@@ -212,7 +212,8 @@ class Case(unittest.TestCase):
         source, result = cls.scratch / "in.safetensors", cls.scratch / "out.safetensors"
         write_safetensors(source, inputs)
         result.unlink(missing_ok=True)
-        run(*command, *options, "--weights", weights, "--input", source, "--output", result)
+        given = ["--weights", weights] if weights else []  # else the program's own
+        run(*command, *options, *given, "--input", source, "--output", result)
         return read_safetensors(result)
 
     @classmethod

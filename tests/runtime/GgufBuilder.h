@@ -12,6 +12,7 @@ namespace quern::runtime::test {
 
 class GgufBuilder {
 public:
+  GgufBuilder() = default; // no first part of a model
   explicit GgufBuilder(const std::string &architecture) { text("general.architecture", architecture); }
 
   void text(const std::string &key, const std::string &value);

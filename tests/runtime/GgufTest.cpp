@@ -252,7 +252,7 @@ TEST(Gguf, SaysWhatIsWrong) {
                                                   {unknown.file(1), "version 1"},
                                                   {unknown.file(0x03000000), "byte order"},
                                                   {unknown.file(), "'quux'"},
-                                                  {split.file(), "several parts"},
+                                                  {split.file(), "its split.tensors.count is missing"},
                                                   {type.file(), "type 19"},
                                                   {odd.file(), "not a number of blocks of Q8_0"},
                                                   {kind.file(), "'klingon'"}};

@@ -57,7 +57,7 @@ static Stored stateOfCheckpoint(const std::string &checkpoint) {
     for (const std::string &name : support::namesIn(checkpoint))
       files.push_back(checkpoint + "/" + name);
   } else {
-    files = {checkpoint};
+    files = support::ggufParts(checkpoint);
     for (const char *name : support::filesBesideWeights)
       files.push_back(support::folderOf(checkpoint) + "/" + name);
     for (const char *name : support::vocabulariesBesideWeights)

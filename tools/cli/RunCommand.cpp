@@ -153,7 +153,8 @@ static std::vector<std::string> decidedBy(const CompileFlags &flags, const std::
   for (const std::string &file :
        {asked, flags.spec.spec, flags.spec.config, flags.schedules, flags.plans, flags.from, flags.weights})
     if (!file.empty())
-      files.push_back(file);
+      for (const std::string &part : support::ggufParts(file))
+        files.push_back(part);
   for (const std::string &file : {flags.weights, flags.adapter}) { // tokenizer, config: what is beside a checkpoint
     if (file.empty() || !fs::exists(file))
       continue;

@@ -99,22 +99,18 @@ static std::string findInCache(const std::string &word) {
                            support::didYouMean(model, cachedModels(hub)) + "; hf download " + model + " fetches it");
 }
 
-/// The only GGUF file of a folder without config.json, as publishers of such files lay them out; otherwise nothing.
+/// The only GGUF model of a folder without config.json, as publishers of such files lay them out; otherwise nothing.
 static std::string onlyGguf(const std::string &folder, const std::string &name) {
   if (fileExists(folder + "/config.json") || fileExists(folder + "/model.safetensors"))
     return "";
-  std::vector<std::string> found;
-  for (const std::string &file : namesIn(folder))
-    if (file.ends_with(".gguf"))
-      found.push_back(file);
+  const std::vector<std::string> found = support::ggufModels(folder);
   if (found.size() < 2)
-    return found.empty() ? "" : folder + "/" + found[0];
+    return found.empty() ? "" : found[0];
   std::string list;
   for (size_t i = 0; i < found.size() && i < 8; ++i)
-    list += (i ? ", " : "") + support::printable(found[i]);
+    list += (i ? ", " : "") + support::printable(support::nameOf(found[i]));
   throw std::runtime_error(name + " holds " + std::to_string(found.size()) + " GGUF files (" + list +
-                           (found.size() > 8 ? ", ..." : "") + "); give one of them: " + folder + "/" +
-                           support::printable(found[0]));
+                           (found.size() > 8 ? ", ..." : "") + "); give one of them: " + support::printable(found[0]));
 }
 
 ModelPath findModel(const std::string &name) {
@@ -239,9 +235,10 @@ static frontend::FoundArchitecture architectureOf(const std::string &text, const
   return *found;
 }
 
-/// The file's values choose the spec as the config.json of the same model would.
-static Checkpoint readGguf(const std::string &path) {
-  runtime::GgufFile file(runtime::MappedFile::open(path));
+/// The file's values choose the spec as the config.json of the same model would. Of several parts the first is the name of all.
+static Checkpoint readGguf(const std::string &given) {
+  runtime::GgufFile file(runtime::MappedFile::open(given));
+  const std::string &path = file.file()->name();
   frontend::FoundArchitecture found = architectureOf(runtime::ggufConfig(file).dump(), path);
   return {found.architecture, found.foundBy, path, "", path};
 }

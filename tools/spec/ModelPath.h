@@ -18,14 +18,15 @@ struct ModelPath {
 
 /// `name` is a path, or ORG/NAME or ORG/NAME@REVISION of a model in the local Hugging Face cache ($HF_HUB_CACHE,
 /// $HF_HOME/hub, ~/.cache/huggingface/hub; https://huggingface.co/docs/huggingface_hub/guides/manage-cache). Paths come
-/// first. A folder that holds one GGUF file and no config.json is that file. Throws std::runtime_error for a name that leads nowhere and for a model that is not whole.
+/// first. A folder that holds one GGUF model and no config.json is that file, or its first part. Throws std::runtime_error for a name that leads nowhere and for a model that is not whole.
 ModelPath findModel(const std::string &name);
 
 /// A checkpoint, looked at before anything is compiled.
 struct Checkpoint {
   const frontend::Architecture *architecture;
-  std::string type;    ///< what it calls its architecture: LlamaForCausalLM, or llama in a GGUF file
-  std::string folder;  ///< what programs take as --weights: a folder with config.json, or a GGUF file
+  std::string type; ///< what it calls its architecture: LlamaForCausalLM, or llama in a GGUF file
+  std::string
+      folder; ///< what programs take as --weights: a folder with config.json, or a GGUF file (the first of its parts)
   std::string adapter; ///< the folder of a LoRA adapter, if that was named; the rest is its base model then
   std::string weights; ///< the file of weights in it that is found: safetensors, or the index of its shards
   std::vector<std::string> settings = {}; ///< NAME=VALUE for the spec, from the checkpoint's other files

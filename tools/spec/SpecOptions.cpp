@@ -142,7 +142,7 @@ static std::shared_ptr<const quern::runtime::MappedFile> gguf(const std::string 
 void quern::tools::takeConfig(SpecOptions &spec, const std::string &weights) {
   if (!spec.config.empty() || weights.empty())
     return;
-  std::string inside = support::isFolder(weights) ? weights + "/model.gguf" : weights;
+  std::string inside = support::isFolder(weights) ? support::ggufOf(weights) : weights;
   if (support::isFolder(weights) && support::fileExists(weights + "/config.json"))
     spec.config = weights;
   else if (gguf(inside))

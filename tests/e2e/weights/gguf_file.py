@@ -38,13 +38,23 @@ def header(values, tensors):
 
 
 def write_gguf(path, architecture, values, tensors):
-    """Tensors in float32."""
+    """Tensors in float32. `architecture`: None for what is no first part."""
     infos, data = [], b""
     for name, tensor in tensors.items():
         raw = array.array("f", tensor.data).tobytes()
         infos.append((name, tensor.shape, 0, len(raw)))
         data += raw + b"\0" * (-len(raw) % 32)
-    path.write_bytes(header({"general.architecture": architecture, **values}, infos) + data)
+    path.write_bytes(header({**({"general.architecture": architecture} if architecture else {}), **values}, infos) + data)
+
+
+def write_parts(folder, architecture, values, tensors, count=3):
+    """The same in several parts, as llama-gguf-split cuts it; their paths."""
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"model-{i + 1:05}-of-{count:05}.gguf" for i in range(count)]
+    for i, path in enumerate(paths):
+        split = {"split.no": i, "split.count": count, "split.tensors.count": len(tensors)}
+        write_gguf(path, None if i else architecture, split if i else values | split, {name: tensors[name] for name in list(tensors)[i::count]})
+    return paths
 
 
 class Reader:
@@ -93,10 +103,10 @@ class Reader:
         blocks = (self.take(form) for _ in range(count // each))
         return Tensor("F32", shape, [block[0] * code for block in blocks for code in block[1:]] if each > 1 else [x for block in blocks for x in block])
 
-    def decoded(self, path):
-        """Writes the same with all tensors in float32."""
+    def contents(self):
+        """The architecture, the other values, and all tensors in float32, as write_gguf takes them."""
         values = {key: value for key, value in self.values.items() if key != "general.architecture"}
-        write_gguf(path, self.values["general.architecture"], values, {name: self.numbers(name) for name in self.tensors})
+        return self.values["general.architecture"], values, {name: self.numbers(name) for name in self.tensors}
 
 
 BERT = {"bert.embeddings.word_embeddings": "token_embd", "bert.embeddings.position_embeddings": "position_embd", "bert.embeddings.token_type_embeddings": "token_types",

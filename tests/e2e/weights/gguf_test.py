@@ -4,8 +4,8 @@ The llama with a vocabulary is a golden file of the package gguf, which transfor
 import json
 import unittest
 
-from tests.e2e.weights.gguf_file import Reader, write_gguf
-from tests.e2e.harness import DATA, QUERN, Case, read_safetensors, relative_error, run
+from tests.e2e.weights.gguf_file import Reader, write_gguf, write_parts
+from tests.e2e.harness import DATA, QUERN, Case, Tensor, read_safetensors, relative_error, run
 
 FILES = DATA / "gguf"
 FIXTURE = DATA / "formats" / "llama-gguf"
@@ -56,7 +56,7 @@ class Coded(Files):
         path, decoded = FILES / f"{name}{CODED}.gguf", self.scratch / f"{name}.gguf"
         file = Reader(path)
         self.assertIn("Q8_0", {kind for kind, *_ in file.tensors.values()})
-        file.decoded(decoded)
+        write_gguf(decoded, *file.contents())
         spec, (inputs, _) = self.spec_of(path), golden(path.stem)
         want = self.interpret(spec, decoded, inputs, "--config", decoded)["logits"]
         self.assertLess(relative_error(self.interpret(spec, path, inputs, "--config", path)["logits"], want), INTERPRETED)
@@ -80,6 +80,57 @@ class MoreCodes(Coded):
         for name in ("phi3", "gpt2", "falcon", "granitemoe", "qwen3-next"):
             with self.subTest(name):
                 self.check(name)
+
+
+WHOLE = FILES / "llama.gguf"
+
+
+class Parts(Case):
+    """A llama in three files."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.contents = Reader(WHOLE).contents()
+        cls.parts = write_parts(cls.scratch / "parts", *cls.contents)
+        cls.expected = read_safetensors(DATA / "llama" / "expected.safetensors")
+        cls.inputs = {"tokens": cls.expected["input_ids"]}
+
+    def test_programs(self):
+        """Compiled for the file in one, a program takes any part of it, and their folder."""
+        program = self.compile("llama", "--weights", WHOLE)
+        want = self.evaluate(program, WHOLE, self.inputs)["logits"]
+        self.assertLess(relative_error(want, self.expected["logits"]), COMPILED)
+        for weights in (*self.parts, self.parts[0].parent):
+            self.assertEqual(self.evaluate(program, weights, self.inputs)["logits"].data, want.data, weights)
+
+    def test_the_compiler(self):
+        part = self.parts[1]
+        want = self.interpret("llama", part, self.inputs, "--config", part)["logits"]
+        self.assertLess(relative_error(want, self.expected["logits"]), COMPILED)
+        names = run(QUERN, "tensors", part, "--shapes").out.splitlines()
+        self.assertEqual(len(names), len(self.contents[2]))
+        for options in ((), ("--train",)):  # of which only the second carries the checkpoint's own files
+            program = self.compile("llama", "--weights", part, "--embed-weights", *options, name="carrying")
+            self.assertLess(relative_error(self.evaluate(program, None, self.inputs)["logits"], self.expected["logits"]), COMPILED)
+        run(QUERN, "quantize", part, "-o", self.scratch / "smaller", "--quantize", "bf16")
+        self.assertTrue((self.scratch / "smaller" / "model.safetensors").exists())
+
+    def test_run(self):
+        """A change of any part is seen, though weights are packed and the start is remembered."""
+        architecture, values, tensors = self.contents
+        folder = self.scratch / "changing"
+        command = (QUERN, "run", folder, "--cache-dir", self.own_cache("run"), "--", "generate", "--tokens", "1,5,9", "-n", 8, "--temp", 0, "--json")
+        parts = write_parts(folder, architecture, values, tensors)
+        first = run(*command)
+        self.assertIn("packing its weights", first.err)
+        self.assertEqual(run(*command).out, first.out)
+        last = list(tensors)[2::3]
+        changed = {name: Tensor("F32", tensor.shape, [-x for x in tensor.data]) if name in last else tensor for name, tensor in tensors.items()}
+        write_parts(folder, architecture, values, changed)
+        self.assertNotEqual(run(*command).out, first.out)
+        parts[2].unlink()
+        self.assert_refused(run(*command, status=1), "model-00003-of-00003.gguf", "part 3 of 3", "not there")
 
 
 class Golden(Case):
