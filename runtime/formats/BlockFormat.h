@@ -2,6 +2,7 @@
 #ifndef QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
 #define QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
 
+#include "runtime/formats/GridCodes.h"
 #include "support/Storage.h"
 
 #include <cstdint>
@@ -25,11 +26,15 @@ enum class ScaleKind : uint8_t {
   SixBits,  // 12 bytes: eight scales and eight minimums of six bits; a scale in f16 for each of both
   SixBitsOnly, // 12 bytes: sixteen scales of six bits, less 32
   Bytes,       // a signed byte for each group
-  SplitBits    // scales of six bits, less 32: the low four in nibbles, the high two in 16 bits before them
+  SplitBits,   // scales of six bits, less 32: the low four in nibbles, the high two in 16 bits before them
+  Odd,         // each group's count of units is odd: GridCodes says where it is
+  SplitOdd,    // the same, with the scale in f16 in the highest four bits of four numbers of 16
+  ByteFloats   // E4M3 without a sign for each group, halved
 };
 
 /// A block of `elements` numbers in `bytes` bytes, in groups that share a scale:
-///     value = scale * code - minimum,  code = table[bits] or bits - offset (8 bits are signed)
+///     value = scale * code - minimum,  code = table[bits] or bits - offset (8 bits are signed) or of a point of a grid
+/// Without planes and grid, codes are ternary: five in a byte.
 struct BlockFormat {
   const char *name;
   uint8_t ggml; // the number of the type in GGUF
@@ -39,6 +44,7 @@ struct BlockFormat {
   const int8_t *table; // of 16 codes; null: none
   ScaleKind scales;
   uint8_t scaleAt, minimumAt, groupsAt; // offsets: of the scale, the minimum or its scale, of what each group has
+  const GridCodes *grid = nullptr;
 };
 
 /// Null if there is none.
@@ -65,7 +71,7 @@ struct SuperCodes {
   uint8_t minimums[maxBlockGroups] = {};
   int8_t codes[maxBlockElements] = {};
 };
-/// Of a format whose scales are so: Q2_K to Q6_K, and Q4_1 and Q5_1, whose only group has one unit of each.
+/// Of a format whose scales are so: Q2_K to Q6_K, IQ4_XS and IQ3_S, and Q4_1 and Q5_1, whose only group has one unit of each.
 SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
 
 /// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.

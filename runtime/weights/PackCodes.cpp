@@ -13,8 +13,8 @@ namespace quern::runtime {
 namespace {
 
 constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"}, *longGroups[] = {"int8_g128"};
-constexpr const char *eightBits[] = {"q8_k", "IQ4_XS", "q5_k", "Q5_K", "q4_k", "Q4_K"}; // groups of 32
-constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K"};
+constexpr const char *eightBits[] = {"q8_k", "IQ4_XS", "IQ3_S", "q5_k", "Q5_K", "q4_k", "Q4_K"}; // groups of 32
+constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K", "IQ3_S"};
 constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes without a sign, groups of 32
 constexpr const char *fourBits[] = {"q4_k", "Q4_K"};
 constexpr const char *shortFour[] = {"q4_1", "Q4_1"}, *shortFive[] = {"q5_1", "Q5_1", "q4_1", "Q4_1"};

@@ -61,8 +61,23 @@ TEST(BlockFormat, DecodesEveryTypeBitForBit) {
       ASSERT_EQ(std::memcmp(part.data(), got.data() + first, count * 4), 0) << type;
     }
   }
-  EXPECT_EQ(types, 14);
+  EXPECT_EQ(types, 23);
   EXPECT_EQ(findBlockFormat("F32"), nullptr);
+}
+
+/// All points of all grids.
+TEST(BlockFormat, DecodesEveryPointOfAGrid) {
+  Tensors tensors = file("ggml");
+  for (const char *type : {"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"}) {
+    const StoredTensor &blocks = tensors.at("points." + std::string(type) + ".bytes");
+    std::vector<float> values(size_t(blocks.shape[0] * 256));
+    decodeBlocks(*findBlockFormat(type), blocks.data, 0, int64_t(values.size()), values.data());
+    uint64_t hash = 0xcbf29ce484222325, want; // FNV-1a
+    for (size_t i = 0; i < values.size() * 4; ++i)
+      hash = (hash ^ reinterpret_cast<const uint8_t *>(values.data())[i]) * 0x100000001b3;
+    std::memcpy(&want, tensors.at("points." + std::string(type) + ".hash").data, 8);
+    EXPECT_EQ(hash, want) << type;
+  }
 }
 
 /// Formats with one scale for 32 numbers or more are groups of Q8_0 or Q4_0 of the same numbers, bit for bit.
@@ -99,7 +114,8 @@ TEST(BlockFormat, OneScaleIsAGroupOfOwnCodes) {
   }
   EXPECT_THAT(held, testing::ElementsAre(testing::Pair("IQ4_NL", "Q8_0"), testing::Pair("MXFP4", "Q8_0"),
                                          testing::Pair("Q4_0", "Q8_0Q4_0"), testing::Pair("Q5_0", "Q8_0"),
-                                         testing::Pair("Q8_0", "Q8_0"), testing::Pair("TQ2_0", "Q8_0Q4_0")));
+                                         testing::Pair("Q8_0", "Q8_0"), testing::Pair("TQ1_0", "Q8_0Q4_0"),
+                                         testing::Pair("TQ2_0", "Q8_0Q4_0")));
 }
 
 TEST(BlockFormat, EncodesAsGgmlDoes) {

@@ -243,7 +243,7 @@ TEST(Gguf, RotaryScalingComesBack) {
 TEST(Gguf, SaysWhatIsWrong) {
   GgufBuilder unknown("quux"), split("llama"), type("llama"), odd("llama"), kind("gpt2");
   split.integer("split.count", 3);
-  type.tensor("a", 19, {256}, std::string(50, 'x'));
+  type.tensor("a", 4, {256}, std::string(50, 'x'));
   odd.tensor("a", 8, {48}, std::string(51, 'x'));
   kind.text("tokenizer.ggml.model", "gpt2");
   kind.text("tokenizer.ggml.pre", "klingon");
@@ -253,7 +253,7 @@ TEST(Gguf, SaysWhatIsWrong) {
                                                   {unknown.file(0x03000000), "byte order"},
                                                   {unknown.file(), "'quux'"},
                                                   {split.file(), "its split.tensors.count is missing"},
-                                                  {type.file(), "type 19"},
+                                                  {type.file(), "type 4"},
                                                   {odd.file(), "not a number of blocks of Q8_0"},
                                                   {kind.file(), "'klingon'"}};
   for (const auto &[bytes, says] : cases)

@@ -24,8 +24,15 @@ TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
                        {"g", "q4_z"},
                        {"h", "f8_e4m3"}}),
             "f32,a=int8,b=int4,c=q5_1,d=f16,g=q4_z,h=f8_e4m3");
-  EXPECT_EQ(formatsOf({{"a", "Q4_K"}, {"b", "Q5_K"}, {"c", "Q6_K"}, {"d", "Q3_K"}, {"e", "Q2_K"}, {"f", "IQ4_XS"}}),
-            "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k,f=q8_k");
+  EXPECT_EQ(formatsOf({{"a", "Q4_K"},
+                       {"b", "Q5_K"},
+                       {"c", "Q6_K"},
+                       {"d", "Q3_K"},
+                       {"e", "Q2_K"},
+                       {"f", "IQ4_XS"},
+                       {"g", "IQ3_S"},
+                       {"h", "NVFP4"}}),
+            "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k,f=q8_k,g=q6_k,h=bf16");
 }
 
 TEST(StoredFormats, AllOfF32SaysNothing) {
@@ -34,8 +41,8 @@ TEST(StoredFormats, AllOfF32SaysNothing) {
 
 TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
   EXPECT_THAT(quern::tools::widenedTypes(
-                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "TQ1_0"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
-              testing::ElementsAre("F8_E4M3", "TQ1_0"));
+                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "IQ2_XS"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
+              testing::ElementsAre("F8_E4M3", "IQ2_XS"));
 }
 
 /// As mixes of GGUF have it: some layers with more bits.

@@ -16,8 +16,9 @@ static std::string formatOf(const std::string &type) {
   if (std::optional<support::Storage> storage = support::storageByName(type); storage && support::bitsOfCode(*storage))
     return type; // what holds them is named as an option is
   static const std::map<std::string, std::string> kept = {
-      {"BF16", "bf16"}, {"F16", "f16"},   {"Q8_0", "int8"}, {"Q4_0", "int4"},   {"Q4_K", "q4_k"}, {"Q5_K", "q5_k"},
-      {"Q6_K", "q6_k"}, {"Q3_K", "q6_k"}, {"Q2_K", "q6_k"}, {"IQ4_XS", "q8_k"}, {"Q4_1", "q4_1"}, {"Q5_1", "q5_1"}};
+      {"BF16", "bf16"}, {"F16", "f16"},   {"Q8_0", "int8"},  {"Q4_0", "int4"}, {"Q4_K", "q4_k"},
+      {"Q5_K", "q5_k"}, {"Q6_K", "q6_k"}, {"Q3_K", "q6_k"},  {"Q2_K", "q6_k"}, {"IQ4_XS", "q8_k"},
+      {"Q4_1", "q4_1"}, {"Q5_1", "q5_1"}, {"IQ3_S", "q6_k"}, {"NVFP4", "bf16"}};
   auto found = kept.find(type);
   return found == kept.end() ? "f32" : found->second;
 }

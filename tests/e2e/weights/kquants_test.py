@@ -10,7 +10,9 @@ from tests.e2e.harness import DATA, EXAMPLES, LESSER_TARGET, QUERN, Case, random
 # The type's number in GGUF; a super-block of any codes and scales whose numbers are about 0.05 large, around 0.
 LEVELS = {2: (10, lambda bits: bits(80) + struct.pack("<ee", 2**-8, 2**-7.5)), 3: (11, lambda bits: bits(108) + struct.pack("<e", 2**-10)),
           4: (12, lambda bits: struct.pack("<ee", 2**-12, 2**-9) + bits(140)), 5: (13, lambda bits: struct.pack("<ee", 2**-13, 2**-9) + bits(172)),
-          6: (14, lambda bits: bits(208) + struct.pack("<e", 2**-14)), "iq4_xs": (23, lambda bits: struct.pack("<e", 2**-16) + bits(134))}
+          6: (14, lambda bits: bits(208) + struct.pack("<e", 2**-14)), "iq4_xs": (23, lambda bits: struct.pack("<e", 2**-16) + bits(134)),
+          "iq3_s": (21, lambda bits: struct.pack("<e", 2**-13) + bits(108)), "tq1_0": (34, lambda bits: bits(52) + struct.pack("<e", 2**-5)),
+          "nvfp4": (40, lambda bits: b"".join(bytes([16, 13, 21, 9]) + bits(32) for _ in range(4))), "iq2_xs": (17, lambda bits: struct.pack("<e", 2**-11) + bits(72))}
 WIDTH, INNER, LAYERS, WORDS = 256, 512, 3, 300
 
 
@@ -101,6 +103,16 @@ class MoreFiles(Files):
     def test_codes_of_a_table_are_its_values(self):
         """IQ4_XS, beside what such files have of other types."""
         self.check(lambda name, layer: 6 if name == "output" else 5 if name == "attn_v" else "iq4_xs", ("q8_k", "q5_k", "q6_k"), 0.31)
+
+    def test_grids_and_digits(self):
+        """IQ3_S is in six bits, TQ1_0 in four, NVFP4 in bf16."""
+        self.check(lambda name, layer: "tq1_0" if name == "ffn_down" else "nvfp4" if name in ("ffn_gate", "ffn_up") else "iq3_s", ("q6_k", "int4", "bf16"), 0.35)
+
+    def test_what_no_storage_holds_is_said(self):
+        path = self.scratch / "grids.gguf"
+        write_model(path, lambda name, layer: "iq2_xs")
+        done = run(QUERN, "run", path, "--tokens", "1,2,3", "-n", 4, "--temp", 0)
+        self.assertIn("is stored in IQ2_XS becomes f32", done.err)
 
     def test_five_bits(self):
         self.check(lambda name, layer: 6 if name in ("output", "ffn_down") else 5, ("q5_k", "q6_k"), 0.22)

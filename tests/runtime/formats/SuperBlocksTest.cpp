@@ -78,9 +78,10 @@ TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
   for (auto [type, storages] :
        {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q8K}},
         std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K, Storage::Q8K}},
-        std::pair{"IQ4_XS", std::vector{Storage::Q8K}}, std::pair{"Q6_K", std::vector{Storage::Q6K}},
-        std::pair{"Q3_K", std::vector{Storage::Q6K}}, std::pair{"Q2_K", std::vector{Storage::Q6K}},
-        std::pair{"Q4_1", std::vector{Storage::Q41, Storage::Q51}}, std::pair{"Q5_1", std::vector{Storage::Q51}}}) {
+        std::pair{"IQ4_XS", std::vector{Storage::Q8K}}, std::pair{"IQ3_S", std::vector{Storage::Q6K, Storage::Q8K}},
+        std::pair{"Q6_K", std::vector{Storage::Q6K}}, std::pair{"Q3_K", std::vector{Storage::Q6K}},
+        std::pair{"Q2_K", std::vector{Storage::Q6K}}, std::pair{"Q4_1", std::vector{Storage::Q41, Storage::Q51}},
+        std::pair{"Q5_1", std::vector{Storage::Q51}}}) {
     const BlockFormat &format = *findBlockFormat(type);
     std::string blocks(size_t(rows * depth / format.elements * format.bytes), '\0');
     for (char &byte : blocks)
