@@ -5,8 +5,9 @@
 namespace quern::support {
 
 inline constexpr const char *filesBesideWeights[] = {
-    "tokenizer.json",     "tokenizer_config.json",     "chat_template.jinja",
-    "chat_template.json", "sentence_bert_config.json", "generation_config.json"};
+    "tokenizer.json",        "tokenizer_config.json",     "chat_template.jinja",
+    "chat_template.json",    "sentence_bert_config.json", "config_sentence_transformers.json",
+    "generation_config.json"};
 
 /// Where there is no tokenizer.json: SentencePiece's models and tiktoken's ranks, in this order.
 inline constexpr const char *vocabulariesBesideWeights[] = {

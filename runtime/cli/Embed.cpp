@@ -23,6 +23,9 @@ const std::vector<Options::Known> known = {
      "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
     {"-p", "TEXT", "a text (may be repeated)"},
     {"-f", "FILE", "a text a line (no text at all: from standard input)"},
+    {"--prompt", "NAME",
+     "put before each text what the model was trained with, by its name in config_sentence_transformers.json (query); "
+     "default: what that file says"},
     {"--result", "NAME", "which result [B, D], of a function with several (the first)"},
     {"--similarity", nullptr, "the cosine of each text with each"},
     {"--threads", "N", "threads (all that this process may use)"},
@@ -82,6 +85,29 @@ std::optional<size_t> trainedLength(const Command &command, const Options &optio
   if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
     return config["max_seq_length"].get<size_t>();
   return std::nullopt;
+}
+
+/// The words that belong before a text: sentence-transformers keeps them by names, one of which may be the default.
+std::string promptOf(const Command &command, const Options &options) {
+  const char *const file = "config_sentence_transformers.json";
+  const std::optional<std::string> text = command.readBeside(options, file);
+  const nlohmann::json config = text ? parseJson(*text, file) : nlohmann::json();
+  nlohmann::json prompts = nlohmann::json::object();
+  if (config.is_object() && config.contains("prompts") && config["prompts"].is_object())
+    prompts = config["prompts"];
+  std::string name, known;
+  if (options.has("--prompt"))
+    name = options.text("--prompt");
+  else if (config.is_object() && config.contains("default_prompt_name") && config["default_prompt_name"].is_string())
+    name = config["default_prompt_name"].get<std::string>();
+  else
+    return "";
+  if (prompts.contains(name) && prompts[name].is_string())
+    return prompts[name].get<std::string>();
+  for (const auto &[other, words] : std::as_const(prompts).items())
+    known += (known.empty() ? "" : ", ") + quote(other);
+  throw UserError("there is no prompt " + quote(name) + "; " +
+                  (known.empty() ? std::string(file) + " beside the weights would name them" : "known are " + known));
 }
 
 void printTable(const std::vector<Result> &results) {
@@ -152,9 +178,10 @@ int embedCommand(const Command &command) {
   size_t longest = trainedLength(command, options).value_or(tokenizer.truncation().value_or(SIZE_MAX));
   if (int64_t limit = session.longestText(embedding.function); uint64_t(limit) < longest)
     longest = size_t(limit);
+  const std::string prompt = promptOf(command, options);
   std::vector<Result> results;
   for (const std::string &text : texts) {
-    Result result{text, tokenizer.encode(text, true, longest), {}};
+    Result result{text, tokenizer.encode(prompt + text, true, longest), {}};
     if (result.tokens.empty())
       throw UserError("the text " + quote(text) + " has no tokens");
     result.vector = embedTokens(session, embedding, result.tokens);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 namespace quern::runtime {
 
@@ -100,31 +101,61 @@ void TransposedReader::read(int64_t first, int64_t count, float *to) const {
     lying->read(placeOf(at), 1, to++);
 }
 
+namespace {
+
+/// Heads that threads are at, decoded: their rows are wanted one by one, and stored as columns.
+class DecodedHeads {
+public:
+  using Numbers = std::shared_ptr<const std::vector<float>>;
+
+  template <typename Make> Numbers find(uint64_t reader, int64_t head, Make make) {
+    {
+      std::lock_guard hold(mutex);
+      for (const Entry &entry : entries)
+        if (entry.reader == reader && entry.head == head)
+          return entry.numbers;
+    }
+    Numbers numbers = make();
+    std::lock_guard hold(mutex);
+    if (entries.size() < most)
+      entries.emplace_back();
+    entries[next++ % most] = {reader, head, numbers};
+    return numbers;
+  }
+
+private:
+  static constexpr size_t most = 64; // threads at a time, more or less
+  struct Entry {
+    uint64_t reader;
+    int64_t head;
+    Numbers numbers;
+  };
+  std::mutex mutex;
+  std::vector<Entry> entries;
+  size_t next = 0;
+};
+
+DecodedHeads decodedHeads;
+
+} // namespace
+
 std::atomic<uint64_t> LatentReader::made = 0;
 
 void LatentReader::read(int64_t first, int64_t count, float *to) const {
   const int64_t rank = keys.shape[1], ofKeys = keys.shape[2], ofValues = values.shape[1], rows = ofKeys + ofValues;
-  // A head's keys are wanted row by row and stored column by column: they are decoded once a thread.
-  struct Decoded {
-    uint64_t reader = 0;
-    int64_t head = -1;
-    std::vector<float> numbers;
-  };
-  thread_local Decoded decoded;
   for (int64_t done = 0; done < count;) {
     const int64_t row = (first + done) / rank, column = (first + done) % rank, head = row / rows, within = row % rows,
                   length = std::min(rank - column, count - done);
     if (within >= ofKeys) {
       readStored(values, (head * ofValues + within - ofKeys) * rank + column, length, to + done);
     } else {
-      if (decoded.reader != number || decoded.head != head) {
-        decoded.numbers.resize(size_t(rank * ofKeys));
-        readStored(keys, head * rank * ofKeys, rank * ofKeys, decoded.numbers.data());
-        decoded.reader = number;
-        decoded.head = head;
-      }
+      const DecodedHeads::Numbers decoded = decodedHeads.find(number, head, [&] {
+        auto numbers = std::make_shared<std::vector<float>>(size_t(rank * ofKeys));
+        readStored(keys, head * rank * ofKeys, rank * ofKeys, numbers->data());
+        return numbers;
+      });
       for (int64_t i = 0; i < length; ++i)
-        to[done + i] = decoded.numbers[size_t((column + i) * ofKeys + within)];
+        to[done + i] = (*decoded)[size_t((column + i) * ofKeys + within)];
     }
     done += length;
   }

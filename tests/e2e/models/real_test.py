@@ -97,6 +97,23 @@ class Sentences(Case):
         self.assertEqual([r["tokens"] for r in answer["results"]], SENTENCES["ids"])
         self.check([r["embedding"] for r in answer["results"]])
 
+    def test_prompts(self):
+        """What sentence-transformers puts before a text, by name or by default."""
+        folder = self.scratch / "prompts"
+        folder.mkdir()
+        for path in MINILM.iterdir():
+            if path.name != "config_sentence_transformers.json":
+                (folder / path.name).symlink_to(path)
+        tokens = lambda *words: json.loads(run(self.program, "embed", "--weights", folder, "--json", *words).out)["results"][0]["tokens"]
+        whole = tokens("query: a cat")
+        prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": None}
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+        self.assertEqual(tokens("--prompt", "query", "a cat"), whole)
+        self.assertNotEqual(tokens("a cat"), whole)
+        self.assert_refused(run(self.program, "embed", "--weights", folder, "--prompt", "passage", "a cat", status=1), "passage", "document", "query")
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts | {"default_prompt_name": "query"}))
+        self.assertEqual(tokens("a cat"), whole)
+
     def test_similarity_table(self):
         table = run(self.program, "embed", "--weights", MINILM, "--similarity", *SENTENCES["sentences"][:3]).out.splitlines()
         for line, wanted in zip(table[1:], SENTENCES["cosine"]):
