@@ -179,14 +179,22 @@ int embedCommand(const Command &command) {
   if (int64_t limit = session.longestText(embedding.function); uint64_t(limit) < longest)
     longest = size_t(limit);
   const std::string prompt = promptOf(command, options);
-  std::vector<Result> results;
+  std::vector<std::vector<int>> tokens;
+  size_t all = 0;
   for (const std::string &text : texts) {
-    Result result{text, tokenizer.encode(prompt + text, true, longest), {}};
-    if (result.tokens.empty())
+    tokens.push_back(tokenizer.encode(prompt + text, true, longest));
+    if (tokens.back().empty())
       throw UserError("the text " + quote(text) + " has no tokens");
-    result.vector = embedTokens(session, embedding, result.tokens);
-    results.push_back(std::move(result));
+    all += tokens.back().size();
   }
+  std::vector<std::vector<float>> vectors;
+  {
+    Progress progress("embedding", double(all), "tokens");
+    vectors = embedTokens(session, embedding, tokens, [&](size_t count) { progress.add(double(count)); });
+  }
+  std::vector<Result> results;
+  for (size_t i = 0; i < texts.size(); ++i)
+    results.push_back({std::move(texts[i]), std::move(tokens[i]), std::move(vectors[i])});
   bool json = options.has("--json");
   if (options.has("--similarity"))
     json ? printSimilarityJson(results) : printSimilarity(results);

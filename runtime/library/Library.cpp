@@ -406,7 +406,7 @@ quern_status quern_embed_result(quern_engine *engine, const char *name, const ch
     const EmbeddingResult result = findEmbedding(engine->program.description, name ? name : "");
     int64_t longest = engine->session->longestText(result.function);
     std::vector<int> tokens = engine->words().encode({text, bytes}, true, size_t(longest));
-    std::vector<float> made = embedTokens(*engine->session, result, tokens);
+    const std::vector<float> made = embedTokens(*engine->session, result, {tokens})[0];
     giveOut(made.begin(), made.size(), vector, count, "numbers");
   });
 }

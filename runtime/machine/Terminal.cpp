@@ -57,8 +57,8 @@ double now() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-Progress::Progress(std::string what, double total)
-    : what(std::move(what)), total(total), begin(now()), nextShow(begin + 1) {}
+Progress::Progress(std::string what, double total, const char *unit)
+    : what(std::move(what)), unit(unit), total(total), begin(now()), nextShow(begin + 1) {}
 
 Progress::~Progress() {
   if (shown)
@@ -72,7 +72,7 @@ void Progress::add(double amount) {
   double rate = sum / (time - begin);
   shown = true;
   std::fprintf(stderr, "\r%s: %.0f%%, %s/s, %.0f s left\033[K", what.c_str(), 100 * sum / total,
-               formatBytes(rate).c_str(), (total - sum) / rate);
+               (unit ? format("%.0f %s", rate, unit) : formatBytes(rate)).c_str(), (total - sum) / rate);
 }
 
 } // namespace quern::runtime

@@ -27,13 +27,14 @@ double now();
 /// A line about long work, on a terminal and after a second only: percent, rate, time left. Any thread may add.
 class Progress {
 public:
-  /// `total` and what is added are bytes.
-  Progress(std::string what, double total);
+  /// `total` and what is added are bytes, or what `unit` says ("tokens").
+  Progress(std::string what, double total, const char *unit = nullptr);
   ~Progress();
   void add(double amount);
 
 private:
   std::string what;
+  const char *unit;
   double total, begin;
   std::atomic<uint64_t> done{0};
   std::atomic<double> nextShow;

@@ -114,6 +114,17 @@ class Sentences(Case):
         (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts | {"default_prompt_name": "query"}))
         self.assertEqual(tokens("a cat"), whole)
 
+    def test_many_texts_are_what_each_is(self):
+        """They are computed together, by length, and come in their order."""
+        texts = [" ".join(f"word{i * j % 7}" for j in range(1 + i * 5 % 23)) for i in range(40)]
+        together = json.loads(run(self.program, "embed", "--weights", MINILM, "--json", *texts).out)["results"]
+        self.assertEqual([result["text"] for result in together], texts)
+        for result in together[::7]:
+            (alone,) = json.loads(run(self.program, "embed", "--weights", MINILM, "--json", result["text"]).out)["results"]
+            self.assertEqual(result["tokens"], alone["tokens"])
+            for x, y in zip(result["embedding"], alone["embedding"]):
+                self.assertAlmostEqual(x, y, 5)
+
     def test_similarity_table(self):
         table = run(self.program, "embed", "--weights", MINILM, "--similarity", *SENTENCES["sentences"][:3]).out.splitlines()
         for line, wanted in zip(table[1:], SENTENCES["cosine"]):

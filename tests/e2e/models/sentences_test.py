@@ -1,9 +1,10 @@
 """Sentence encoders: the vectors that transformers and the pooling of sentence-transformers give (tests/data/generate/make_sentences.py)."""
 import json
+import math
 import shutil
 import unittest
 
-from tests.e2e.harness import DATA, QUERN, Case, read_safetensors, relative_error, run, write_safetensors
+from tests.e2e.harness import DATA, QUERN, Case, Tensor, read_safetensors, relative_error, run, write_safetensors
 
 MODELS = DATA / "sentences"
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
@@ -58,6 +59,23 @@ class Sentences(Case):
         (folder / "1_Pooling").mkdir()
         (folder / "1_Pooling" / "config.json").write_text(json.dumps({mode: mode == POOLING[pooling] for mode in POOLING.values()} | {"include_prompt": True}))
         return folder
+
+    def test_without_a_mask(self):
+        """Only texts of one length are computed together."""
+        spec = self.scratch / "bag.quern"
+        spec.write_text('quern 1\nmodel bag {\n  config { vocab = 512, width = 8 }\n  dim V = vocab, D = width\n  forward(tokens: int[B, T]) -> [B, D] {\n'
+                        '    param words: [V, D] @ "words" ~ normal(1)\n    return mean[T](words[V = tokens])\n  }\n}\n')
+        words = Tensor("F32", [512, 8], [math.sin(i) for i in range(512 * 8)])
+        weights = self.scratch / "bag.safetensors"
+        write_safetensors(weights, {"words": words})
+        program = self.compile(spec)
+        texts = ["a", "the cat", "a dog", "the sun is up", "b", "the dog is up", "one"]
+        results = json.loads(run(program, "embed", "--weights", weights, "--tokenizer", DATA / "stories260K", "--json", *texts).out)["results"]
+        self.assertEqual([result["text"] for result in results], texts)
+        for result in results:
+            rows = [words.data[t * 8 : t * 8 + 8] for t in result["tokens"]]
+            for got, column in zip(result["embedding"], zip(*rows)):
+                self.assertAlmostEqual(got, sum(column) / len(rows), 5)
 
     def test_programs_of_folders(self):
         """1_Pooling decides the spec, whatever class the model was made from, and the way of pooling."""
