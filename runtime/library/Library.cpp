@@ -394,7 +394,7 @@ quern_status quern_step_batch(quern_sequence *const *sequences, size_t count, qu
 }
 
 quern_status quern_embed(quern_engine *engine, const char *text, size_t bytes, float *vector, size_t *count) {
-  return quern_embed_result(engine, NULL, text, bytes, vector, count);
+  return quern_embed_result(engine, nullptr, text, bytes, vector, count);
 }
 
 quern_status quern_embed_result(quern_engine *engine, const char *name, const char *text, size_t bytes, float *vector,
