@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <random>
 
@@ -280,6 +281,21 @@ TEST(Gguf, SurvivesRandomDamage) {
   useDamaged(small("llama"), use);
   useDamaged(readFile(dataPath("formats/llama-gguf/model-q8_0.gguf")), use, 0, 250,
              40000); // vocabulary, table of tensors
+}
+
+/// Files of every architecture, as llama.cpp's converter writes them: damages among names, values and shapes.
+TEST(Gguf, EveryArchitectureSurvivesDamage) {
+  const auto use = [](const std::string &bytes) { complaint(bytes); };
+  size_t files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(dataPath("gguf"))) {
+    if (entry.path().extension() != ".gguf")
+      continue;
+    const std::string whole = readFile(entry.path().string());
+    EXPECT_EQ(complaint(whole), "") << entry.path();
+    useDamaged(whole, use, 10, 150, std::min<size_t>(whole.size(), 4000));
+    ++files;
+  }
+  EXPECT_GT(files, 70u);
 }
 
 } // namespace
