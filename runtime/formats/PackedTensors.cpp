@@ -4,7 +4,9 @@
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/ByteFloats.h"
+#include "runtime/formats/CompressedTensors.h"
 #include "runtime/formats/GroupedCodes.h"
+#include "runtime/formats/IntegerCodes.h"
 #include "runtime/formats/SuperWords.h"
 #include "support/numbers/SmallFloats.h"
 
@@ -23,132 +25,11 @@ using Tensors = std::map<std::string, StoredTensor>;
   throw UserError(tensor.file->name() + ": tensor " + quote(name) + " " + reason);
 }
 
-uint32_t wordAt(const StoredTensor &tensor, int64_t index) {
-  uint32_t word;
-  std::memcpy(&word, tensor.data + index * 4, 4);
-  return word;
-}
-
 std::vector<float> numbersOf(const StoredTensor &tensor) {
   std::vector<float> numbers(size_t(tensor.elements()));
   toFloat(tensor, 0, tensor.elements(), numbers.data());
   return numbers;
 }
-
-/// Codes of a matrix [inner, outer] in words of 32 bits; read as [outer, inner], as a Linear's weight is.
-///     value = scale[group, outer] * (code - zero[group, outer])
-struct IntegerCodes : TensorReader {
-  StoredTensor codes, zeros;
-  std::vector<float> scales;
-  std::vector<int32_t> groupOf; // of each inner position
-  int64_t inner = 0, outer = 0;
-  int bits = 4;
-  bool awq = false;
-
-  const char *type() const override { return awq ? "AWQ" : "GPTQ"; }
-
-  int codeAt(int64_t i, int64_t o) const {
-    const int64_t per = 32 / bits;
-    return int(awq ? awqNibble(codes, i, o) : wordAt(codes, i / per * outer + o) >> i % per * bits & mask());
-  }
-  int zeroAt(int64_t group, int64_t o) const {
-    const int64_t per = 32 / bits;
-    return int(awq ? awqNibble(zeros, group, o)
-                   : (wordAt(zeros, group * (outer / per) + o / per) >> o % per * bits & mask()) + 1);
-  }
-
-  void read(int64_t first, int64_t count, float *to) const override {
-    int64_t o = first / inner, i = first % inner;
-    for (; count > 0; --count) {
-      const int64_t group = groupOf[size_t(i)];
-      *to++ = scales[size_t(group * outer + o)] * float(codeAt(i, o) - zeroAt(group, o));
-      if (++i == inner) {
-        i = 0;
-        ++o;
-      }
-    }
-  }
-
-  /// Codes less their zeros are codes with a sign: of 4 bits where the zeros are in the middle, as GPTQ's usually are. Else
-  /// they stay as they are in a super-block whose minimum is the zero, in units of the scale.
-  const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
-                       uint8_t *room) const override {
-    const int64_t o = first / inner, i = first % inner;
-    if (format == support::storageName(Storage::Q41) || format == support::storageName(Storage::Q4Z))
-      return withZero(*support::superBlocksOf(*support::storageByName(format)), i, o, stride, count, room);
-    const int wanted = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0;
-    if (!wanted || stride != 1 || count != 32 || i % 32 || !isOneGroup(i, 32))
-      return nullptr;
-    const int64_t group = groupOf[size_t(i)];
-    const int zero = zeroAt(group, o), end = 1 << (wanted - 1);
-    const float scale = scales[size_t(group * outer + o)];
-    if (!inHalf(scale) || -zero < -end || int(mask()) - zero >= end)
-      return nullptr;
-    joinGroup(support::floatToHalf(scale), wanted, [&](int k) { return codeAt(i + k, o) - zero; }, room);
-    return room;
-  }
-
-  const uint8_t *withZero(const support::SuperBlocks &form, int64_t i, int64_t o, int64_t stride, int64_t count,
-                          uint8_t *room) const {
-    if (bits > form.bits || stride != 1 || i % form.length || count != std::min<int64_t>(form.length, inner - i) ||
-        !isOneGroup(i, count))
-      return nullptr;
-    const int64_t group = groupOf[size_t(i)];
-    const float scale = scales[size_t(group * outer + o)];
-    if (!inHalf(scale))
-      return nullptr;
-    SuperCodes codes;
-    codes.unit = codes.unitOfMinimums = support::floatToHalf(scale);
-    codes.group = form.length;
-    codes.scales[0] = 1;
-    codes.minimums[0] = uint8_t(zeroAt(group, o));
-    for (int64_t k = 0; k < count; ++k)
-      codes.codes[k] = int8_t(codeAt(i + k, o));
-    uint32_t words[support::longestSuperBlock];
-    packWords(form, codes, words);
-    std::memcpy(room, words, size_t(form.words()) * 4);
-    return room;
-  }
-
-  const char *heldBy() const override {
-    int least = 256, most = 0;
-    for (int64_t group = 0; group < int64_t(scales.size()) / outer; ++group)
-      for (int64_t o = 0; o < outer; ++o) {
-        least = std::min(least, zeroAt(group, o));
-        most = std::max(most, zeroAt(group, o));
-      }
-    if (inner % 32 || !std::all_of(scales.begin(), scales.end(), inHalf))
-      return nullptr;
-    auto groupsOf = [&](int64_t length) {
-      for (int64_t i = 0; i < inner; i += length)
-        if (!isOneGroup(i, std::min(length, inner - i)))
-          return false;
-      return true;
-    };
-    if (!groupsOf(32))
-      return nullptr;
-    auto fits = [&](int end) { return most <= end && int(mask()) - least < end; };
-    if (fits(8))
-      return "Q4_0";
-    if (bits <= 4)
-      return support::storageName(groupsOf(support::blockOf(Storage::Q4Z)) ? Storage::Q4Z : Storage::Q41);
-    return fits(128) ? "Q8_0" : nullptr;
-  }
-
-  unsigned mask() const { return (1u << bits) - 1; }
-  /// Whether these positions share their scales; where the order of positions was changed they do not.
-  bool isOneGroup(int64_t first, int64_t count) const {
-    auto begin = groupOf.begin() + first;
-    return std::all_of(begin, begin + count, [&](int32_t group) { return group == *begin; });
-  }
-  static bool inHalf(float scale) { return support::halfToFloat(support::floatToHalf(scale)) == scale; }
-
-  /// AutoAWQ's order of eight codes in a word: those of even numbers first.
-  unsigned awqNibble(const StoredTensor &words, int64_t row, int64_t column) const {
-    constexpr int place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    return wordAt(words, row * (outer / 8) + column / 8) >> place[column % 8] * 4 & 15;
-  }
-};
 
 /// gpt-oss: codes [expert, output, group, 16 bytes] and exponents [expert, output, group] as a tensor [expert, input,
 /// output]; the lower four bits of a byte come first.
@@ -209,7 +90,7 @@ std::optional<StoredTensor> take(Tensors &tensors, const std::string &name) {
 }
 
 void joinIntegers(Tensors &tensors, const std::string &name) {
-  auto reader = std::make_shared<IntegerCodes>();
+  auto reader = std::make_shared<ColumnCodes>();
   const StoredTensor codes = *take(tensors, name + ".qweight");
   auto fail = [&](const char *reason) { misfit(codes, name + ".qweight", reason); };
   std::optional<StoredTensor> zeros = take(tensors, name + ".qzeros"), scales = take(tensors, name + ".scales"),
@@ -271,12 +152,16 @@ void joinPackedTensors(Tensors &tensors) {
   auto stem = [](const std::string &name, const char *ending) {
     return name.substr(0, name.size() - std::strlen(ending));
   };
+  bool joined = false; // with something that may have scales of activations
   for (const std::string &name : names) {
     auto found = tensors.find(name);
     if (found == tensors.end())
       continue;
     const Dtype dtype = found->second.dtype;
-    if (name.ends_with(".qweight"))
+    joined = joined || isCompressed(tensors, name) || dtype == Dtype::F8_E4M3;
+    if (isCompressed(tensors, name))
+      joinCompressed(tensors, name);
+    else if (name.ends_with(".qweight"))
       joinIntegers(tensors, stem(name, ".qweight"));
     else if (name.ends_with("_blocks") && tensors.count(stem(name, "_blocks") + "_scales"))
       joinExperts(tensors, stem(name, "_blocks"));
@@ -287,6 +172,8 @@ void joinPackedTensors(Tensors &tensors) {
     else if (isShapeOfWords(tensors, name))
       joinSuperWords(tensors, name);
   }
+  if (joined)
+    dropActivationScales(tensors);
 }
 
 } // namespace quern::runtime

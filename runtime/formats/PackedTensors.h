@@ -10,6 +10,7 @@ namespace quern::runtime {
 /// - NAME.qweight, .qzeros, .scales (, .g_idx): codes as AutoGPTQ (2, 4 or 8 bits) or AutoAWQ (4 bits) pack them;
 /// - NAME of 8-bit floats, with NAME_scale_inv or NAME_scale beside it (ByteFloats.h) or without;
 /// - NAME_blocks, NAME_scales: MXFP4 as gpt-oss has it;
+/// - what compressed-tensors and ModelOpt write (CompressedTensors.h);
 /// - NAME, NAME.scales (, NAME.shape): what `quern quantize` writes (GroupedCodes.h, SuperWords.h).
 /// Throws UserError, naming tensor and file, where parts do not fit each other.
 void joinPackedTensors(std::map<std::string, StoredTensor> &tensors);

@@ -280,11 +280,17 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
   if (Json json = support::parseJson(text, config);
       json.contains("quantization_config") && json["quantization_config"].is_object()) {
     Json method = json["quantization_config"].value("quant_method", Json("unknown"));
-    static const std::set<std::string> read = {"gptq", "awq", "mxfp4", "fp8", ownMethod}; // runtime/formats
+    static const std::set<std::string> read = {
+        "gptq",     "awq",    "mxfp4", "fp8", "compressed-tensors", // runtime/formats
+        "modelopt", ownMethod};
     if (!method.is_string() || !read.count(method.get<std::string>()))
       throw std::runtime_error(config +
                                ": the weights are quantised in a way that programs do not read (quant_method " +
                                method.dump() + "); take the model's own weights");
+    const Json sparse = json["quantization_config"].value("sparsity_config", Json::object());
+    if (const Json form = sparse.is_object() ? sparse.value("format", Json("dense")) : Json("dense"); form != "dense")
+      throw std::runtime_error(config + ": the weights are stored sparsely (sparsity_config.format " + form.dump() +
+                               "), which programs do not read; take a dense checkpoint");
   }
   return {&architecture, found.foundBy, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
 }

@@ -1,4 +1,4 @@
-"""GPTQ and AWQ as published, kept in codes of int4, q4_1 or q4_z: a program computes what one computes that decodes them to f32. Scales that are small."""
+"""GPTQ, AWQ and compressed-tensors as published, kept in codes of int4, q4_1 or q4_z: a program computes what one computes that decodes them to f32. Scales that are small."""
 import json
 import random
 import struct
@@ -22,12 +22,16 @@ def words(rows, places=range(8)):
     return packed
 
 
+def halves(source, count):
+    return [struct.unpack("<H", struct.pack("<e", source.uniform(0.01, 0.03)))[0] for _ in range(count)]
+
+
 def integers(source, outer, inner, symmetric, group, order=None, awq=False):
     """The parts of one weight, [outer, inner]."""
     count = inner // group
     codes = [[source.randrange(16) for _ in range(outer)] for _ in range(inner)]
     zeros = [[8 if symmetric else source.randrange(1, 16) for _ in range(outer)] for _ in range(count)]
-    scales = [struct.unpack("<H", struct.pack("<e", source.uniform(0.01, 0.03)))[0] for _ in range(count * outer)]
+    scales = halves(source, count * outer)
     if awq:
         parts = {"qweight": Tensor("I32", [inner, outer // 8], words(codes, AWQ_PLACES)), "qzeros": Tensor("I32", [count, outer // 8], words(zeros, AWQ_PLACES))}
     else:
@@ -37,6 +41,19 @@ def integers(source, outer, inner, symmetric, group, order=None, awq=False):
     parts["scales"] = Tensor("F16", [count, outer], scales)
     if order is not None:
         parts["g_idx"] = Tensor("I32", [inner], order)
+    return parts
+
+
+def rows_of_codes(source, outer, inner, symmetric, group):
+    """The same as compressed-tensors has them: along each row."""
+    count = inner // group
+    parts = {"weight_packed": Tensor("I32", [outer, inner // 8], words([[source.randrange(16) for _ in range(inner)] for _ in range(outer)])),
+             "weight_shape": Tensor("I64", [2], [outer, inner]),
+             "weight_scale": Tensor("F16", [outer, count], halves(source, outer * count)),
+             "input_scale": Tensor("F32", [1], [0.5])}  # of activations, which are not quantised
+    if not symmetric:
+        zeros = words([[source.randrange(1, 16) for _ in range(outer)] for _ in range(count)])  # [count, outer / 8]
+        parts["weight_zero_point"] = Tensor("I32", [outer // 8, count], [zeros[g * (outer // 8) + o] for o in range(outer // 8) for g in range(count)])
     return parts
 
 
@@ -57,7 +74,11 @@ class Groups(Case):
             for name, (outer, inner) in SHAPES.items():
                 kind = odd.get(name.split(".")[1])
                 order = source.sample([g for g in range(inner // GROUP) for _ in range(GROUP)], inner) if kind == "order" else None
-                for part, tensor in integers(source, outer, inner, kind != "zeros", min(group, inner), order, method == "awq").items():
+                if method == "compressed-tensors":
+                    parts = rows_of_codes(source, outer, inner, kind != "zeros", min(group, inner))
+                else:
+                    parts = integers(source, outer, inner, kind != "zeros", min(group, inner), order, method == "awq")
+                for part, tensor in parts.items():
                     tensors[f"model.layers.{i}.{name}.{part}"] = tensor
         write_safetensors(folder / "model.safetensors", tensors)
         return folder
@@ -89,6 +110,14 @@ class Groups(Case):
 
     def test_awq(self):
         self.check(self.write_model("awq", gate_proj="zeros", up_proj="zeros"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
+
+    def test_compressed_tensors(self):
+        folder = self.write_model("compressed-tensors", gate_proj="zeros", up_proj="zeros")
+        self.check(folder, (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"]["sparsity_config"] = {"format": "sparse-24-bitmask"}
+        (folder / "config.json").write_text(json.dumps(config))
+        self.assert_refused(run(QUERN, "run", folder, "--", "info", status=1), "sparse-24-bitmask", "dense")
 
     def test_zeros_of_long_groups(self):
         """Groups of 128, as AWQ has by default: 4.75 bits instead of 6."""
