@@ -25,9 +25,9 @@ extern "C" {
 #endif
 
 typedef enum quern_status { /* NOLINT(readability-identifier-naming): as C has it */
-  QUERN_OK = 0,
-  QUERN_INPUT = 1,  /* what was given is wrong: a file, a token, a name */
-  QUERN_MACHINE = 2 /* the machine cannot: too little memory, an older processor */
+                            QUERN_OK = 0,
+                            QUERN_INPUT = 1,  /* what was given is wrong: a file, a token, a name */
+                            QUERN_MACHINE = 2 /* the machine cannot: too little memory, an older processor */
 } quern_status;
 
 typedef struct quern_engine quern_engine;     /* the model with its weights */
