@@ -171,6 +171,12 @@ decoder("glm4-moe", tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM, tiny(head_dim=8, n_
 decoder("dots1", tf.Dots1Config, tf.Dots1ForCausalLM, tiny(n_group=4, topk_group=2, sliding_window=5, max_window_layers=1, **SIGMOID),
         "glm4-moe with whole heads rotating, a bias also on o, a window of 5 in the second layer, and 4 groups of experts.", [r"layers\.0\.self_attn\.o_proj\.bias"] + QK_NORM + ROUTED,
         classic=dict(FLAT, layer_types=None, scoring_func="noaux_tc"))
+decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
+        tiny(num_key_value_heads=4, n_group=2, topk_group=1, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
+             **{k: v for k, v in dict(SIGMOID, attention_bias=False).items() if k != "first_k_dense_replace"}),
+        "deepseek-v3's attention with values wider than the still part of keys; first layer dense, the second with 8 experts in 2 groups: the better group, top 3 of sigmoid + bias.",
+        [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
+        classic=dict(FLAT, rope_scaling=None, partial_rotary_factor=1.0, topk_method="noaux_tc", num_nextn_predict_layers=1, mlp_layer_types=None, first_k_dense_replace=1))
 decoder("ernie4-5-moe", tf.Ernie4_5_MoeConfig, tf.Ernie4_5_MoeForCausalLM,
         tiny(num_hidden_layers=3, intermediate_size=24, tie_word_embeddings=True, moe_intermediate_size=8, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=1, moe_norm_min=0.75),
         "ernie4-5 with 6 experts in the second of three layers: top 2 of softmax + bias, weights without the bias, divided by their sum or 0.75; two shared experts; tied head.", SOME + ROUTED,
