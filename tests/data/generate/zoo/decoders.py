@@ -177,6 +177,13 @@ decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
         "deepseek-v3's attention with values wider than the still part of keys; first layer dense, the second with 8 experts in 2 groups: the better group, top 3 of sigmoid + bias.",
         [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
         classic=dict(FLAT, rope_scaling=None, partial_rotary_factor=1.0, topk_method="noaux_tc", num_nextn_predict_layers=1, mlp_layer_types=None, first_k_dense_replace=1))
+decoder("minimax-m2", tf.MiniMaxM2Config, tf.MiniMaxM2ForCausalLM,
+        tiny(head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)),
+        "mixtral with norms on all queries and on all keys together, half of each head rotating; 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised.",
+        QK_NORM + [r"layers\.[01]\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight"],
+        classic=dict(FLAT, rotary_dim=4, sliding_window=None, attn_type_list=[1, 1], use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True, scoring_func="sigmoid", shared_intermediate_size=0,
+                     shared_moe_mode="sigmoid", mlp_intermediate_size=64, num_mtp_modules=3, mtp_transformer_layers=1, layernorm_full_attention_beta=1.0, layernorm_linear_attention_beta=1.0,
+                     layernorm_mlp_beta=1.0))
 decoder("ernie4-5-moe", tf.Ernie4_5_MoeConfig, tf.Ernie4_5_MoeForCausalLM,
         tiny(num_hidden_layers=3, intermediate_size=24, tie_word_embeddings=True, moe_intermediate_size=8, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=1, moe_norm_min=0.75),
         "ernie4-5 with 6 experts in the second of three layers: top 2 of softmax + bias, weights without the bias, divided by their sum or 0.75; two shared experts; tied head.", SOME + ROUTED,
