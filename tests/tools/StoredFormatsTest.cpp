@@ -45,6 +45,12 @@ TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
               testing::ElementsAre("F8_E4M3", "IQ2_XS"));
 }
 
+/// As BERT's position_ids, and the masks of older GPT checkpoints.
+TEST(StoredFormats, WholeNumbersAreNoWeights) {
+  EXPECT_THAT(quern::tools::widenedTypes({{"position_ids", "I64"}, {"attention.bias", "U8"}, {"mask", "BOOL"}}),
+              testing::IsEmpty());
+}
+
 /// As mixes of GGUF have it: some layers with more bits.
 TEST(StoredFormats, WhatDiffersFromItsLikeHasARuleOfItsOwn) {
   EXPECT_EQ(formatsOf({{"layers.0.down", "Q8_0"}, {"layers.1.down", "Q4_0"}, {"layers.2.down", "Q4_0"}}),

@@ -62,10 +62,15 @@ std::string formatsOf(const std::map<std::string, std::string> &types) {
   return text.empty() ? text : "f32" + text;
 }
 
+/// Positions and masks of older checkpoints, which are no weights.
+static bool isWhole(const std::string &type) {
+  return type == "BOOL" || (type.size() > 1 && (type[0] == 'I' || type[0] == 'U') && type[1] >= '0' && type[1] <= '9');
+}
+
 std::set<std::string> widenedTypes(const std::map<std::string, std::string> &types) {
   std::set<std::string> widened;
   for (const auto &[name, type] : types)
-    if (formatOf(type) == "f32" && type != "F32" && type != "F64")
+    if (formatOf(type) == "f32" && type != "F32" && type != "F64" && !isWhole(type))
       widened.insert(type);
   return widened;
 }

@@ -18,7 +18,7 @@ std::string withoutNumbers(const std::string &name);
 /// pattern. Empty where all is f32.
 std::string formatsOf(const std::map<std::string, std::string> &types);
 
-/// The types that f32 holds in more bytes than the checkpoint does: of what formatsOf leaves in f32.
+/// The types of weights that f32 holds in more bytes than the checkpoint does: of what formatsOf leaves in f32.
 std::set<std::string> widenedTypes(const std::map<std::string, std::string> &types);
 
 /// The type of each tensor of the weights at `path`, vectors aside. Throws UserError where they cannot be read.
