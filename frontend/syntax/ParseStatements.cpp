@@ -34,7 +34,9 @@ const Stmt *Parser::statement() {
     fail("a statement cannot begin with '" + shown() + "'" +
          (op                     ? "; to continue a line, end it with an operator or use parentheses"
           : peekKind(Token::Dim) ? "; names of values begin with a small letter, and a dimension is declared by dim"
-                                 : ""));
+          : peek("ignore")
+              ? "; it stands in the model or its config, outside of functions and branches: what is used is not ignored"
+              : ""));
   }
   return assign(start);
 }

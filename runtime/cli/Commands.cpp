@@ -225,6 +225,8 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
 Tokenizer Command::needTokenizer(const Options &options) const {
   if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
     return std::move(*tokenizer);
+  if (!options.has("--tokenizer"))
+    openTensors(options); // where there are no weights either, that is the mistake
   throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json, tokenizer.model or the "
                   "like beside the weights), or "
                   "token numbers by --tokens");

@@ -36,6 +36,7 @@ model m {})",
     {"leading operator", body(R"(y = x
   + x)"),
      "Q002"},
+    {"ignored in a branch", body(R"(if true { ignore "x" })"), "Q002"},
     {"never closed", head + forwardHead, "Q002"},
     {"lower-case dimension", body("y = sum[d](x)"), "Q012"},
     {"nesting", body("y = " + std::string(300, '(') + "x" + std::string(300, ')')), "Q002"},

@@ -8,6 +8,7 @@
 #include "support/Files.h"
 #include "support/OutputFile.h"
 #include "tools/cli/Commands.h"
+#include "tools/spec/ModelPath.h"
 #include "tools/spec/SpecOptions.h"
 
 #include <iostream>
@@ -125,14 +126,18 @@ int quern::tools::initCommand(const Arguments &arguments) {
   std::string folder, output;
   po::options_description options("options");
   options.add_options()("from", po::value(&folder)->required(),
-                        "a Hugging Face model's folder, or its config.json; or a GGUF file")(
+                        "a Hugging Face model's folder, a file in it, or ORG/NAME in its cache; or a GGUF file")(
       "output,o", po::value(&output), "where the spec goes (default: its own name in this folder; - for stdout)");
   po::variables_map values;
   if (!parseOptions(arguments, "quern init --from MODEL [-o SPEC]", options, values, "from"))
     return 0;
   std::filesystem::path config(folder);
+  if (!std::filesystem::exists(config))
+    config = findModel(folder).path;
   if (std::filesystem::is_directory(config))
     config /= "config.json";
+  else if (config.extension() == ".safetensors")
+    config.replace_filename("config.json");
   const std::string text =
       config.extension() == ".gguf"
           ? quern::runtime::ggufConfig(quern::runtime::GgufFile(quern::runtime::MappedFile::open(config))).dump()

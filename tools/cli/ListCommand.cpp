@@ -55,7 +55,7 @@ int quern::tools::listCommand(const Arguments &arguments) {
   po::options_description options("options");
   options.add_options()("json", po::bool_switch(&json), "as JSON");
   po::variables_map values;
-  if (!parseOptions(arguments, "quern list [--json]", options, values, "json"))
+  if (!parseOptions(arguments, "quern list [--json]", options, values, ""))
     return 0;
   if (json)
     printJson();

@@ -95,7 +95,8 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
                                 po::variables_map &values, const char *positional) {
   options.add_options()("help,h", "this text");
   po::positional_options_description positions;
-  positions.add(positional, -1);
+  if (*positional)
+    positions.add(positional, -1);
   try {
     po::store(po::command_line_parser(arguments).options(options).positional(positions).run(), values);
     if (values.count("help")) {
@@ -111,7 +112,11 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
     throw std::runtime_error(error.what() + meant + (meant.empty() ? "; " : " ") + "--help lists all\nusage: " + usage);
   } catch (const po::required_option &error) {
     std::string name = error.get_option_name();
-    throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
+    if (name == std::string("--") + positional) { // as the usage names it: "quern run MODEL ...", "quern fmt SPEC..."
+      std::string words = usage.substr(usage.find(' ', usage.find(' ') + 1) + 1);
+      name = words.substr(0, words.find_first_of(" ."));
+    }
+    throw std::runtime_error(name + " is missing\nusage: " + usage);
   } catch (const po::multiple_occurrences &error) {
     if (error.get_option_name() == "--spec")
       throw std::runtime_error(

@@ -337,6 +337,24 @@ class Run(Checkpoints):
         refused(cut, "cut.gguf", "'klingon'", "quern list")
         self.assert_refused(self.quern_run(STORIES, "--emit", "obj", status=1), "--emit")
 
+    def test_what_is_missing_is_named(self):
+        for words, named in ((("run",), "MODEL is missing"), (("compile",), "MODEL is missing"), (("check",), "SPEC is missing"), (("init",), "--from is missing"),
+                             (("quantize", "-o", "x"), "CHECKPOINT is missing"), (("list", "llama"), "usage: quern list")):
+            self.assert_refused(run(QUERN, *words, status=1), named)
+        program, nothing = self.compile("llama", "--config", STORIES / "config.json"), self.scratch / "nothing"
+        nothing.mkdir()
+        self.assert_refused(run(program, "generate", "-p", "Once", status=1), "give --weights")
+        self.assert_refused(run(program, "generate", "-p", "Once", "--weights", nothing, status=1), "neither model.safetensors nor")
+        self.assert_refused(run(program, "generate", "-p", "Once", "--weights", DATA / "llama", status=1), "--tokenizer")
+
+    def test_a_spec_is_written_for_what_run_takes(self):
+        for model in (STORIES, STORIES / "config.json", STORIES / "model.safetensors"):
+            self.assertEqual(run(QUERN, "init", "--from", model, "-o", "-").out, (EXAMPLES / "llama.quern").read_text())
+        hub, _, _ = self.hub()
+        os.environ["HF_HUB_CACHE"] = str(hub)
+        self.addCleanup(os.environ.pop, "HF_HUB_CACHE")
+        self.assertIn("model gpt2", run(QUERN, "init", "--from", "quern/tiny-gpt2", "-o", "-").out)
+
     # ---- sentence encoders
 
     def vectors(self, model, inputs):
