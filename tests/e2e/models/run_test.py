@@ -341,8 +341,10 @@ class Run(Checkpoints):
         for words, named in ((("run",), "MODEL is missing"), (("compile",), "MODEL is missing"), (("check",), "SPEC is missing"), (("init",), "--from is missing"),
                              (("quantize", "-o", "x"), "CHECKPOINT is missing"), (("list", "llama"), "usage: quern list")):
             self.assert_refused(run(QUERN, *words, status=1), named)
-        program, nothing = self.compile("llama", "--config", STORIES / "config.json"), self.scratch / "nothing"
+        nothing, alone = self.scratch / "nothing", self.scratch / "alone"
         nothing.mkdir()
+        alone.mkdir()  # no model of another test beside it
+        program = self.compile("llama", "--config", STORIES / "config.json").rename(alone / "program")
         self.assert_refused(run(program, "generate", "-p", "Once", status=1), "give --weights")
         self.assert_refused(run(program, "generate", "-p", "Once", "--weights", nothing, status=1), "neither model.safetensors nor")
         self.assert_refused(run(program, "generate", "-p", "Once", "--weights", DATA / "llama", status=1), "--tokenizer")
