@@ -53,7 +53,7 @@ inline void checkRuns(KernelRunner &runner, const KernelGraph &graph, const std:
     std::vector<DenseTensor> arguments;
     for (int i = 0; i < graph.argumentCount(); ++i)
       arguments.push_back(given ? (*given)[i] : randomTensor(graph.nodes[i], now, i + 1));
-    std::vector<DenseTensor> want = evaluate(graph, now, arguments);
+    std::vector<DenseTensor> want = evaluate(graph, now, arguments, runner.rounding(now));
     runner.bind(now, arguments);
     ASSERT_EQ(runner.run(), 0) << what;
     for (size_t r = 0; r < graph.results.size(); ++r)

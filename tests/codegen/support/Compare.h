@@ -14,12 +14,12 @@ namespace quern::codegen {
 inline void compareTensors(const DenseTensor &got, const DenseTensor &want, double tolerance, const std::string &what) {
   ASSERT_EQ(got.data.size(), want.data.size()) << what;
   for (size_t i = 0; i < got.data.size(); ++i) {
-    double a = got.data[i], b = want.data[i];
+    double a = got.data[i], b = want.data[i], slack = want.slack.empty() ? 0 : want.slack[i];
     if (std::fabs(b) > std::numeric_limits<float>::max()) // more than f32 holds
       b = std::copysign(INFINITY, b);
     bool same = std::isnan(b)   ? std::isnan(a)
                 : std::isinf(b) ? a == b
-                                : std::fabs(a - b) <= tolerance * (1 + std::fabs(b));
+                                : std::fabs(a - b) <= tolerance * (1 + std::fabs(b)) + slack;
     ASSERT_TRUE(same) << what << ": element " << i << " is " << a << ", should be " << b;
   }
 }

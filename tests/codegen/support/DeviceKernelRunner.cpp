@@ -1,10 +1,13 @@
 // Takes: a graph and tensors. Gives: what a device makes of them: OpenCL's, Vulkan's, or CUDA's, whose driver is the tests' own. The target that a test asks for is not looked at:
 // whatever holds for a kernel of a CPU holds for the device's.
 #include "codegen/Producers.h"
+#include "codegen/tile/TileProducer.h"
 #include "runtime/machine/Device.h"
 #include "tests/codegen/support/GraphMaker.h"
 #include "tests/codegen/support/KernelRunner.h"
+#include "tests/codegen/tile/RoundingOf.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -40,7 +43,8 @@ int32_t launchBound(const quern_call *) {
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
     : KernelRunner(graph, target, choosePlan(graph, {cpuTarget(QUERN_DEVICE_TARGET), schedules})) {}
 
-KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const KernelPlan &plan) : graph(graph) {
+KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const KernelPlan &plan)
+    : graph(graph), plan(plan) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
   PlanOptions options{cpuTarget(QUERN_DEVICE_TARGET), ScheduleTable::standard()};
@@ -96,6 +100,16 @@ int KernelRunner::run() {
 
 DenseTensor KernelRunner::result(size_t i) const {
   return tensorOf(*buffers[graph.argumentCount() + i]);
+}
+
+/// Of the variant that runs: the tests' device is a Hopper, and their buffers are aligned.
+Rounding KernelRunner::rounding(const Lengths &now) const {
+  if (plan.producer != tileProducer().name())
+    return {};
+  const tile::Program program = tile::programOf(graph, plan);
+  auto first = std::find_if(program.variants.begin(), program.variants.end(),
+                            [&](const tile::Variant &variant) { return tile::fits(variant, now); });
+  return tile::roundingOf(*first);
 }
 
 void KernelRunner::useOneThread() {}

@@ -101,7 +101,8 @@ static void freeScratch(void *, void *memory) {
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
     : KernelRunner(graph, target, choosePlan(graph, {target, schedules})) {}
 
-KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const KernelPlan &plan) : graph(graph) {
+KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const KernelPlan &plan)
+    : graph(graph), plan(plan) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
   auto start = std::chrono::steady_clock::now();
@@ -154,6 +155,10 @@ int KernelRunner::run() {
   int status = callKernel(function, graph, lengths, buffers);
   peak = {callerPeak, workerPeak};
   return status;
+}
+
+Rounding KernelRunner::rounding(const Lengths &) const {
+  return {};
 }
 
 void KernelRunner::useOneThread() {

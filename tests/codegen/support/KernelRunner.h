@@ -27,6 +27,8 @@ public:
   void shareResult(int argument, int result = 0);
   int run();
   DenseTensor result(size_t i) const;
+  /// What its plan rounds beyond what the graph says: of CUDA's attention.
+  Rounding rounding(const Lengths &lengths) const;
   double compileSeconds = 0;
 
   /// The kernel's loops run in the calling thread alone.
@@ -39,6 +41,7 @@ public:
 
 private:
   const KernelGraph &graph;
+  const KernelPlan plan;
   std::string folder;
   void *library = nullptr, *function = nullptr;
   Scratch memory;

@@ -35,7 +35,7 @@ using Loops = std::vector<Loop>;
 
 class Evaluator {
 public:
-  Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots);
+  Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots, const Rounding &rounding = {});
   std::vector<DenseTensor> run(std::vector<DenseTensor> arguments);
 
 private:
@@ -79,18 +79,22 @@ private:
   double element(int i, const Position &at) const;
   double elementwise(const Node &node, const double *v) const;
   double combined(int i, const Position &at) const;
+  double weighted(int i, const Position &at) const;
+  double attended(int i, const Position &at) const;
   double moved(int i, const Position &at) const;
 
   const KernelGraph &graph;
   const Lengths &lengths;
   Slots &slots;
+  const Rounding rounding;
   std::vector<Indexed> indexed;
   std::vector<DenseTensor> out;
+  mutable double slack = 0; ///< of the element that was computed last
 };
 } // namespace
 
-Evaluator::Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots)
-    : graph(graph), lengths(lengths), slots(slots), out(graph.nodes.size()) {
+Evaluator::Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots, const Rounding &rounding)
+    : graph(graph), lengths(lengths), slots(slots), rounding(rounding), out(graph.nodes.size()) {
   for (const Node &node : graph.nodes) {
     Indexed &here = indexed.emplace_back();
     for (const Dim &dim : node.dims)
@@ -179,6 +183,36 @@ double Evaluator::elementwise(const Node &node, const double *v) const {
   }
 }
 
+double Evaluator::weighted(int i, const Position &at) const {
+  const Node &node = graph.nodes[i];
+  const int x = node.operands[0], y = node.operands[1];
+  double sum = 0;
+  forEach(named(node.operands, indexed[i].names), at, [&](const Position &p) {
+    double weight = read(x, p), value = inPieces(read(y, p), rounding.pieces);
+    sum += inPieces(weight, rounding.pieces) * value;
+    if (node.op == Op::WeightedSum) // of a product both factors are data
+      slack += undecided(weight, rounding.pieces) * std::fabs(value);
+  });
+  return sum;
+}
+
+double Evaluator::attended(int i, const Position &at) const {
+  const Node &node = graph.nodes[i];
+  const std::vector<int> &names = indexed[i].names;
+  std::vector<double> scores, values, sinks;
+  for (size_t n = 0; n < names.size(); ++n) {
+    const int operand = node.operands[n ? n + 1 : 0];
+    forEach(named({operand}, {names[n]}), at, [&](const Position &p) {
+      (n ? sinks : scores).push_back(read(operand, p));
+      if (!n)
+        values.push_back(node.op == Op::Attention ? read(node.operands[1], p) : 0);
+    });
+  }
+  Attended made = attend(scores, values, sinks, rounding);
+  slack += made.slack;
+  return node.op == Op::Attention ? made.value : node.op == Op::AttentionShift ? made.shift : made.share;
+}
+
 double Evaluator::combined(int i, const Position &at) const {
   const Node &node = graph.nodes[i];
   const auto &[dims, names, into] = indexed[i];
@@ -193,11 +227,8 @@ double Evaluator::combined(int i, const Position &at) const {
     });
     return sum;
   }
-  if (node.op == Op::Contract || node.op == Op::WeightedSum) {
-    double sum = 0;
-    forEach(over, at, [&](const Position &p) { sum += read(x, p) * read(node.operands[1], p); });
-    return sum;
-  }
+  if (node.op == Op::Contract || node.op == Op::WeightedSum)
+    return weighted(i, at);
   if (node.op == Op::Reduce) {
     double sum = 0, most = -inf, least = inf, count = 0;
     forEach(over, at, [&](const Position &p) {
@@ -227,24 +258,8 @@ double Evaluator::combined(int i, const Position &at) const {
     forEach(over, at, [&](const Position &p) { sum += std::exp(read(x, p) - most); });
     return std::exp(read(x, at) - most) / sum;
   }
-  if (node.op == Op::Attention || node.op == Op::AttentionShift || node.op == Op::AttentionShare) {
-    double most = -inf, total = 0, sum = 0;
-    auto forEachScore = [&](const auto &use) {
-      for (size_t n = 0; n < names.size(); ++n) {
-        const int operand = node.operands[n ? n + 1 : 0];
-        forEach(named({operand}, {names[n]}), at, [&](const Position &p) { use(read(operand, p)); });
-      }
-    };
-    forEachScore([&](double score) { most = std::max(most, score); });
-    if (most == -inf)
-      return 0;
-    forEachScore([&](double score) { total += std::exp(score - most); });
-    if (node.op != Op::Attention)
-      return node.op == Op::AttentionShift ? most : 1 / total;
-    forEach(named({x}, {names[0]}), at,
-            [&](const Position &p) { sum += std::exp(read(x, p) - most) / total * read(node.operands[1], p); });
-    return sum;
-  }
+  if (node.op == Op::Attention || node.op == Op::AttentionShift || node.op == Op::AttentionShare)
+    return attended(i, at);
   if (node.op == Op::Cumsum) {
     double sum = 0;
     bool reverse = node.integer;
@@ -362,7 +377,7 @@ DenseTensor Evaluator::scanned(int index) {
   const ScanBody &scan = *node.scan;
   KernelGraph body;
   body.nodes = scan.nodes;
-  Evaluator inside(body, lengths, slots);
+  Evaluator inside(body, lengths, slots, rounding);
   const int along = slot(scan.dim.name);
   std::vector<DenseTensor> arguments;
   auto copy = [&](int operand, int argument, const Position &at) {
@@ -419,17 +434,20 @@ std::vector<DenseTensor> Evaluator::run(std::vector<DenseTensor> arguments) {
       continue;
     }
     DenseTensor tensor{shapeOf(graph.nodes[i], lengths), {}};
-    forEach(indexed[i].dims, nowhere(),
-            [&](const Position &at) { tensor.data.push_back(element(static_cast<int>(i), at)); });
+    forEach(indexed[i].dims, nowhere(), [&](const Position &at) {
+      slack = 0;
+      tensor.data.push_back(element(static_cast<int>(i), at));
+      tensor.slack.push_back(slack);
+    });
     out[i] = std::move(tensor);
   }
   return out;
 }
 
-std::vector<DenseTensor> evaluate(const KernelGraph &graph, const Lengths &lengths,
-                                  std::vector<DenseTensor> arguments) {
+std::vector<DenseTensor> evaluate(const KernelGraph &graph, const Lengths &lengths, std::vector<DenseTensor> arguments,
+                                  const Rounding &rounding) {
   Slots slots;
-  return Evaluator(graph, lengths, slots).run(std::move(arguments));
+  return Evaluator(graph, lengths, slots, rounding).run(std::move(arguments));
 }
 
 } // namespace quern::codegen

@@ -18,14 +18,15 @@ tile::Numbers numbersOf(int groups, int wide, int ring, int turns = 1) {
   return numbers;
 }
 
-/// The kernel's program has such an attention; both lowerings of it are right, within bf16's rounding.
-void check(const KernelGraph &graph, const tile::Numbers &numbers, const std::vector<Lengths> &lengths) {
+/// The kernel's program has such an attention; both lowerings of it are right.
+void check(const KernelGraph &graph, const tile::Numbers &numbers, const std::vector<Lengths> &lengths,
+           double tolerance = 1e-5) {
   std::mt19937 random(7);
   tile::Program program;
   ASSERT_EQ(tile::divide(graph, numbers, program), std::nullopt);
   ASSERT_EQ(program.variants[0].name, "groups") << tile::text(program);
   EXPECT_EQ(program.variants[0].capability, 90);
-  tile::checkVariants(graph, numbers, lengths, 1e-2, "wide " + std::to_string(numbers.attend.wide), random);
+  tile::checkVariants(graph, numbers, lengths, tolerance, "wide " + std::to_string(numbers.attend.wide), random);
 }
 
 const std::vector<Lengths> lengths = {
@@ -62,7 +63,8 @@ TEST(AttendGroups, Masks) {
     Attention g(Storage::BF16, 2, 1, 16, 8);
     int early = g.elementwise(Op::Sub, {g.queryPosition(), g.integer(window)});
     int mask = g.elementwise(Op::And, {g.causal(), g.compare(Predicate::Lt, early, g.index(g.S))});
-    check(g.with(g.where(mask, g.score, g.constant(-INFINITY))), numbersOf(1, 16, 2), lengths);
+    // Tiles begin at a block's first key, not at 0 as those of the reference: weights are rounded beside other largest scores.
+    check(g.with(g.where(mask, g.score, g.constant(-INFINITY))), numbersOf(1, 16, 2), lengths, 1e-2);
   }
   { // padding is no bound: it is evaluated for every key
     Attention g(

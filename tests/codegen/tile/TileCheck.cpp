@@ -26,10 +26,10 @@ void checkVariants(const KernelGraph &graph, const Numbers &numbers, const std::
     std::vector<DenseTensor> arguments;
     for (int i = 0; i < graph.argumentCount(); ++i)
       arguments.push_back(randomTensor(graph.nodes[i], now, i + 1));
-    std::vector<DenseTensor> want = evaluate(graph, now, arguments);
     for (size_t v = 0; v < program.variants.size(); ++v) {
       if (!fits(program.variants[v], now))
         continue;
+      std::vector<DenseTensor> want = evaluate(graph, now, arguments, roundingOf(program.variants[v]));
       std::string what = graph.name + " " + program.variants[v].name + " " + plan;
       for (const auto &[symbol, length] : now)
         what += " " + symbol + "=" + std::to_string(length);

@@ -91,10 +91,6 @@ static ptx::TensorMap mapOf(const Program &program, const Operand &operand, cons
   return map;
 }
 
-bool fits(const Variant &variant, const Lengths &lengths) {
-  return !variant.mostRows || valueOf(variant.rows, lengths) <= variant.mostRows;
-}
-
 std::vector<DenseTensor> runLoops(const Program &program, const KernelGraph &graph, const Lengths &lengths,
                                   const std::vector<DenseTensor> &arguments, size_t variant) {
   KernelBuffers buffers = bindBuffers(graph, lengths, arguments);

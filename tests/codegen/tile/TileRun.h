@@ -3,13 +3,10 @@
 #define QUERN_TESTS_CODEGEN_TILE_TILERUN_H
 
 #include "codegen/tile/Divide.h"
-#include "tests/codegen/support/Reference.h"
+#include "tests/codegen/tile/RoundingOf.h"
 #include "tests/gpu/ptx/Ptx.h"
 
 namespace quern::codegen::tile {
-
-/// Whether a variant may run at these lengths.
-bool fits(const Variant &variant, const Lengths &lengths);
 
 std::vector<DenseTensor> runLoops(const Program &program, const KernelGraph &graph, const Lengths &lengths,
                                   const std::vector<DenseTensor> &arguments, size_t variant);
