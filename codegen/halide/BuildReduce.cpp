@@ -1,6 +1,7 @@
 // Takes: operations that combine positions. Gives: stages.
 // Why partial sums: a sum along the dimension that is innermost runs in `lanes` independent sums (vectors), added at
-// the end; so it is fast, and its rounding grows with the logarithm of the length.
+// the end; so it is fast, and rounds less. Over several dimensions each run along that one has such sums, which are then added
+// to those of all runs: the rounding grows with the length and the number of runs, not with their product.
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/Math.h"
 
@@ -97,6 +98,9 @@ static int lanesFor(const Dim &dim, int wished) {
   return lanes;
 }
 
+/// Steps of a run along the innermost dimension, from which on it has sums of its own: one more addition for so many.
+static constexpr int64_t longRun = 8;
+
 Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vector<Dim> &kept,
                                const std::vector<Dim> &over, Kind kind, Reduction reduction,
                                const std::function<Expr(const Index &)> &body) {
@@ -122,13 +126,20 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
                       kept, over, body);
   int lanes = alongOver ? lanesFor(*last, part("row")["lanes"]) : 1;
   bool guarded = lanes > 1 && !(last->fixed() && *last->fixed() % lanes == 0);
+  std::vector<Dim> others;
+  for (const Dim &dim : over)
+    if (dim.name != last->name)
+      others.push_back(dim);
+  const bool rounds = kind == Kind::Real && (reduction == Reduction::Sum || reduction == Reduction::Mean);
+  const bool inRuns =
+      rounds && lanes > 1 && !others.empty() && last->fixed().value_or(longRun * lanes) >= longRun * lanes;
 
-  Region region;
   Expr length = extent(last->size);
-  region.push_back({0, lanes > 1 ? (length + (lanes - 1)) / lanes : length});
-  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
-    if (dim->name != last->name)
-      region.push_back({0, extent(dim->size)});
+  Region region = {{0, lanes > 1 ? (length + (lanes - 1)) / lanes : length}}, ofOthers;
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    ofOthers.push_back({0, extent(dim->size)});
+  if (!inRuns)
+    region.insert(region.end(), ofOthers.begin(), ofOthers.end());
   RDom r(region);
   Var lane("lane");
   Index index = varsOf(kept);
@@ -139,15 +150,19 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   }
   index[last->name] = position;
   std::vector<RVar> variables = {r[0]};
-  int next = 1;
-  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
-    if (dim->name != last->name) {
-      index[dim->name] = r[next];
-      variables.push_back(r[next++]);
-    }
+  for (size_t i = 0; i < others.size(); ++i) {
+    const std::string &name = others[others.size() - 1 - i].name;
+    index[name] = inRuns ? Expr(var(name)) : Expr(r[int(i) + 1]);
+    if (!inRuns)
+      variables.push_back(r[int(i) + 1]);
+  }
 
-  Func sums = lanes > 1 ? newFunc(what + "_lanes", node) : total;
+  Func sums = lanes > 1 ? newFunc(what + (inRuns ? "_run" : "_lanes"), node) : total;
   std::vector<Var> args = pureArgs(kept);
+  if (inRuns) {
+    std::vector<Var> more = pureArgs(others);
+    args.insert(args.begin(), more.begin(), more.end());
+  }
   if (lanes > 1)
     args.insert(args.begin(), lane);
   sums(args) = identity(reduction, kind);
@@ -157,9 +172,31 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
     return total;
   }
   const int width = std::min(lanes, target.vector);
-  sums.bound(lane, 0, lanes).vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
-  sums.update().reorder(lane, variables[0]);
-  sums.update().vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
+  auto inVectors = [&](Func &of, const std::vector<RVar> &loops) { // along memory, whatever the number of loops
+    std::vector<VarOrRVar> order(loops.begin(), loops.end());
+    order.insert(order.begin(), lane);
+    of.bound(lane, 0, lanes).vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
+    of.update().reorder(order);
+    of.update().vectorize(lane, width, TailStrategy::GuardWithIf).unroll(lane);
+  };
+  inVectors(sums, variables);
+  if (inRuns) {
+    RDom q(ofOthers);
+    Func run = sums;
+    std::vector<Expr> there(args.begin(), args.end());
+    variables.clear();
+    for (size_t i = 0; i < others.size(); ++i) {
+      there[i + 1] = q[int(i)];
+      variables.push_back(q[int(i)]);
+    }
+    args = pureArgs(kept);
+    args.insert(args.begin(), lane);
+    sums = newFunc(what + "_lanes", node);
+    sums(args) = identity(reduction, kind);
+    sums(args) = combine(reduction, sums(args), run(there));
+    inVectors(sums, variables);
+    run.compute_at(sums, q[0]);
+  }
   // Several elements in a vector would gather their lanes from as many places.
   Stage stage{total, kept};
   stage.oneByOne = lanes > 4;
