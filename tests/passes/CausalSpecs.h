@@ -122,6 +122,16 @@ inline std::vector<SpecCase> otherSpecs() {
        "examples/sentence.quern",
        "",
        {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}});
+  specs.push_back({"sentence_decoder",
+                   "examples/sentence_decoder.quern",
+                   "",
+                   {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=4",
+                    "num_key_value_heads=2", "head_dim=4", "intermediate_size=8"}});
+  specs.push_back({"sentence_modernbert",
+                   "examples/sentence_modernbert.quern",
+                   "",
+                   {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2",
+                    "intermediate_size=8", "local_attention=4"}});
   specs.push_back({"manual_encoder", "examples/manual/encoder.quern", "", {}, 10});
   specs.push_back({"manual_mini_transformer",
                    "examples/manual/mini_transformer.quern",

@@ -41,13 +41,13 @@ encoder("nomic-bert", tf.NomicBertConfig, tf.NomicBertForMaskedLM,
         [r"layers\.0\.self_attn\.[qk]_proj\.weight", r"layers\.1\.mlp\.gate_proj\.weight", r"post_mlp_layernorm\.bias", r"predictions\.bias"], classic=dict(rope_parameters=None, rope_theta=1000.0))
 encoder("deberta-v2-conv", tf.DebertaV2Config, tf.DebertaV2ForMaskedLM, dict(DEBERTA, conv_kernel_size=3, conv_act="gelu", conv_groups=1),
         "deberta-v2 whose first layer adds a convolution over three words (DeBERTa V2's xlarge).", [r"encoder\.conv\.conv\.(weight|bias)", r"encoder\.conv\.LayerNorm\.(weight|bias)", r"rel_embeddings\.weight"])
-PROTEIN = dict(vocab_size=33, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+PROTEIN = dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
                layer_norm_eps=EPS, pad_token_id=1, token_dropout=True)
 PROTEIN_GRADS = [r"attention\.self\.query\.weight", r"layer\.1\.attention\.LayerNorm\.weight", r"emb_layer_norm_after\.weight", r"word_embeddings\.weight", r"lm_head\.(dense\.weight|bias)"]
 PROTEIN_FILES = dict(hidden_act="gelu", classifier_dropout=None, esmfold_config=None, vocab_list=None)
-encoder("esm", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=18, position_embedding_type="rotary"),
-        "ESM-2: pre-LN, rotate-half with the frequencies that the file has (random ones), embeddings of the mask token (18) zeroed and the others scaled by 0.88 / the share that is no mask; tied head.",
+encoder("esm", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=20, position_embedding_type="rotary"),
+        "ESM-2: pre-LN, rotate-half with the frequencies that the file has (random ones), embeddings of the mask token (20) zeroed and the others scaled by 0.88 / the share that is no mask; tied head.",
         PROTEIN_GRADS, classic=PROTEIN_FILES)
-encoder("esm-1b", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=26, position_embedding_type="absolute", emb_layer_norm_before=True),
-        "ESM-1b: learned positions counted from pad_token_id + 1 (2) over tokens that are no padding, and a norm behind them; mask token 26.",
+encoder("esm-1b", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=34, position_embedding_type="absolute", emb_layer_norm_before=True),
+        "ESM-1b: learned positions counted from pad_token_id + 1 (2) over tokens that are no padding, and a norm behind them; mask token 34.",
         PROTEIN_GRADS + [r"position_embeddings\.weight", r"embeddings\.layer_norm\.bias"], classic=PROTEIN_FILES)
