@@ -153,6 +153,12 @@ decoder("codegen", tf.CodeGenConfig, tf.CodeGenForCausalLM,
         dict(vocab_size=48, n_positions=64, n_ctx=64, n_embd=32, n_layer=2, n_head=8, n_inner=40, rotary_dim=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, **TOK),
         "gptj with queries, values and keys in one matrix, in four groups of heads.", [r"h\.[01]\.attn\.qkv_proj\.weight", r"h\.0\.mlp\.fc_in\.(weight|bias)", r"lm_head\.bias"], classic={})
 
+decoder("biogpt", tf.BioGptConfig, tf.BioGptForCausalLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+             layer_norm_eps=EPS, pad_token_id=1, bos_token_id=0, eos_token_id=2),
+        "opt with embeddings times sqrt(24), GELU, the last norm called layer_norm; the config's epsilon is not used.",
+        [r"layers\.[01]\.self_attn\.[qkv]_proj\.weight", r"embed_positions\.weight", r"layers\.0\.fc1\.bias", r"biogpt\.layer_norm\.weight"], emb_std=0.25, signed_norm="biogpt.layer_norm.weight", classic={})
+
 # ---------------------------------------------------------------- routers and attentions of 2024 and 2025
 ROUTED = [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.1\.mlp\.shared_experts\.up_proj\.weight"]
 V2 = dict(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
