@@ -39,6 +39,7 @@ constexpr GgufName mixtral[] = {{".ffn_gate_inp", ".block_sparse_moe.gate"},
                                 {".ffn_gate_exps", ".block_sparse_moe.experts.{}.w1", Stacked},
                                 {".ffn_up_exps", ".block_sparse_moe.experts.{}.w3", Stacked},
                                 {".ffn_down_exps", ".block_sparse_moe.experts.{}.w2", Stacked}};
+constexpr GgufName minimax[] = {{".exp_probs_b.bias", ".block_sparse_moe.e_score_correction_bias"}};
 constexpr GgufName gemma[] = {{"output_norm", "model.norm", PlusOne},
                               {".attn_norm", ".input_layernorm", PlusOne},
                               {".ffn_norm", ".post_attention_layernorm", PlusOne}};
@@ -328,6 +329,7 @@ constexpr const char *layers = "model.layers.", *blocks = "transformer.h.", *bac
 
 const GgufArchitecture architectures[] = {
     {"llama", layers, nullptr, {inPairs, mixtral, llama}, {}},
+    {"minimax-m2", layers, nullptr, {minimax, mixtral, llama}, {}},
     {"smollm3", layers, nullptr, {inPairs, llama}, {}},
     {"arcee", layers, nullptr, {inPairs, llama}, {}},
     {"olmo", layers, nullptr, {inPairs, llama}, {}},

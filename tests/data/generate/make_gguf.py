@@ -63,7 +63,7 @@ VARIANTS = {
     "hunyuan-v1-dense": Variant(kw=dict(max_position_embeddings=32768, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)), classic=False), "hunyuan-v1-moe": Variant(), "jamba": Variant(),
     "kimi-linear": Variant(kw=dict(num_expert_group=1, topk_group=1), rename=published((r"(layers\.0\.)block_sparse_moe(\.(gate|up|down)_proj)", r"\1mlp\2"))),
     "lfm2": Variant(kw=dict(conv_bias=False)), "lfm2-moe": Variant(kw=dict(conv_bias=False, routed_scaling_factor=1.0)),
-    "llama": Variant(), "llama3-rope-scaling": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "mamba": Variant(kw=SMALL), "mamba2": Variant(), "mistral": Variant(kw=SMALL | dict(sliding_window=None)), "mixtral": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)),
+    "llama": Variant(), "llama3-rope-scaling": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "mamba": Variant(kw=SMALL), "mamba2": Variant(), "minimax-m2": Variant(), "glm4-moe-lite": Variant(), "mistral": Variant(kw=SMALL | dict(sliding_window=None)), "mixtral": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)),
     "mpt": Variant(kw=SMALL | dict(layer_norm_epsilon=1e-5), config=dict(architectures=["MPTForCausalLM"])), "mt5": Variant(kw=FAR), "nemotron": Variant(),
     "nemotron-h": Variant(config=dict(d_head=6)), "olmo": Variant(), "olmo2": Variant(), "olmo3": Variant(), "olmoe": Variant(kw=dict(rms_norm_eps=1e-5)), "phi": Variant(), "phi3": Variant(kw=SMALL | dict(hidden_size=32)),
     "phi3-longrope": Variant(kw=SMALL), "phi4-mini": Variant(), "phimoe": Variant(kw=dict(router_jitter_noise=0.01, rope_parameters=PHIMOE), config=dict(architectures=["PhiMoEForCausalLM"])),
