@@ -320,6 +320,8 @@ private:
   /// is a power of two. Other divisors are kept as they are.
   Json llama3(const GgufTensor &tensor) const {
     const std::vector<float> divisors = file.numbers(tensor);
+    if (divisors.empty())
+      fail("its rope_freqs.weight is empty");
     const double theta = config.at("rope_theta").get<double>(), low = 1, high = 4,
                  factor = shortest(*std::max_element(divisors.begin(), divisors.end()));
     for (double length = 1; length < 1e7; length *= 2) {
