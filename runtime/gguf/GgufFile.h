@@ -23,6 +23,9 @@ struct GgufTensor {
   const uint8_t *data = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<const MappedFile> file; // the part that `data` is in
+  /// What its numbers are multiplied by: nothing, one, or one for each of the first dimension. Of a tensor of its own in
+  /// the file (NVFP4).
+  std::vector<float> factors = {};
   const char *type() const { return format ? format->name : dtypeName(plain); }
 };
 

@@ -9,9 +9,20 @@ namespace quern::runtime {
 namespace {
 
 void readStored(const GgufTensor &tensor, int64_t first, int64_t count, float *to) {
+  const StoredTensor plain{tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file};
   if (tensor.format)
-    return decodeBlocks(*tensor.format, tensor.data, first, count, to);
-  toFloat(StoredTensor{tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file}, first, count, to);
+    decodeBlocks(*tensor.format, tensor.data, first, count, to);
+  else
+    toFloat(plain, first, count, to);
+  if (tensor.factors.empty())
+    return;
+  const int64_t each = plain.elements() / int64_t(tensor.factors.size());
+  for (int64_t i = 0; i < count; ++i)
+    to[i] *= tensor.factors[size_t((first + i) / each)];
+}
+
+bool hasFactors(const std::vector<GgufTensor> &parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const GgufTensor &part) { return !part.factors.empty(); });
 }
 
 } // namespace
@@ -68,7 +79,7 @@ void RowReader::read(int64_t first, int64_t count, float *to) const {
 const uint8_t *RowReader::block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                                 uint8_t *room) const {
   const BlockFormat *stored = parts[0].format;
-  if (!stored || change != Change::None || stride != 1)
+  if (!stored || change != Change::None || stride != 1 || hasFactors(parts))
     return nullptr;
   const auto [part, row] = order(first / columns);
   const int64_t from = row * columns + first % columns, each = stored->elements;
@@ -83,6 +94,8 @@ const uint8_t *RowReader::block(std::string_view format, int64_t first, int64_t 
 
 const char *RowReader::heldBy() const {
   const BlockFormat *format = parts[0].format;
+  if (hasFactors(parts))
+    return "F32";
   if (!format || change != Change::None || !fitsGroups(*format, 8))
     return nullptr;
   const int bits = fitsGroups(*format, 4) ? 4 : 8;

@@ -28,7 +28,8 @@ public:
 
   std::map<std::string, StoredTensor> run() {
     for (const auto &[name, tensor] : file.tensors())
-      add(name, tensor);
+      if (!isFactor(name))
+        add(name, withFactors(name, tensor));
     if (file.architecture() == "apertus")
       activations();
     return std::move(result);
@@ -38,6 +39,24 @@ private:
   const GgufFile &file;
   const GgufArchitecture &names;
   std::map<std::string, StoredTensor> result;
+
+  static std::string stemOf(const std::string &name) { return name.substr(0, name.rfind('.')); }
+
+  /// NVFP4's scale of a whole weight, or of each expert's, and that of its activations, which are not quantised here.
+  bool isFactor(const std::string &name) const {
+    return (name.ends_with(".scale") || name.ends_with(".input_scale")) && file.find(stemOf(name) + ".weight");
+  }
+
+  GgufTensor withFactors(const std::string &name, GgufTensor tensor) const {
+    const GgufTensor *scale = name.ends_with(".weight") ? file.find(stemOf(name) + ".scale") : nullptr;
+    if (!scale)
+      return tensor;
+    tensor.factors = file.numbers(*scale);
+    const int64_t count = int64_t(tensor.factors.size());
+    if (elementsOf(tensor.shape) == 0 || (count != 1 && count != tensor.shape[0]))
+      misfit(name, tensor, "does not fit its .scale of shape " + shapeText(scale->shape));
+    return tensor;
+  }
 
   [[noreturn]] void misfit(const std::string &name, const GgufTensor &tensor, const std::string &reason) const {
     throw UserError(file.file()->name() + ": tensor " + quote(name) + " of shape " + shapeText(tensor.shape) + " " +
@@ -80,7 +99,8 @@ private:
     for (const GgufJoin &join : names.joins) {
       if (place.local == join.first)
         if (const GgufTensor *second = file.find(place.here + join.second))
-          return put(place.there + join.published, joined(join, name, tensor, *second));
+          return put(place.there + join.published,
+                     joined(join, name, tensor, withFactors(place.here + join.second, *second)));
       if (place.local == join.second && file.find(place.here + join.first))
         return;
     }
@@ -101,6 +121,8 @@ private:
       one.shape.erase(one.shape.begin());
       one.bytes = tensor.bytes / uint64_t(parts);
       one.data = tensor.data + uint64_t(part) * one.bytes;
+      if (tensor.factors.size() > 1)
+        one.factors = {tensor.factors[size_t(part)]};
       std::string numbered = published;
       numbered.replace(numbered.find("{}"), 2, std::to_string(part));
       put(numbered, view(one, Change::None, Form::AsStored, name));
@@ -154,7 +176,7 @@ private:
     const std::vector<int64_t> shape = shapeOf(tensor, form);
     if (change == Change::Transposed && shape.size() < 2)
       change = Change::None;
-    if (!tensor.format && change == Change::None)
+    if (!tensor.format && change == Change::None && tensor.factors.empty())
       return {tensor.plain, shape, tensor.data, tensor.bytes, tensor.file};
     std::shared_ptr<RowReader> its = reader(tensor);
     if (change == Change::PlusOne || change == Change::MinusExp)

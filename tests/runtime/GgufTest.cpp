@@ -132,6 +132,26 @@ TEST(Gguf, UndoesWhatConvertersDo) {
   EXPECT_THAT(part, testing::ElementsAre(3, 4));
 }
 
+/// NVFP4 has a scale of all numbers of a weight, or of each expert's, in a tensor of its own.
+TEST(Gguf, ScalesOfTheirOwnMultiply) {
+  GgufBuilder file("llama");
+  file.floats("blk.0.ffn_up.weight", {2, 2}, {1, 2, 3, 4});
+  file.floats("blk.0.ffn_up.scale", {1}, {0.5f});
+  file.floats("blk.0.ffn_up.input_scale", {1}, {7});
+  file.floats("blk.0.ffn_up_exps.weight", {2, 1, 2}, {1, 2, 3, 4});
+  file.floats("blk.0.ffn_up_exps.scale", {2}, {10, 100});
+  const Tensors tensors = ggufTensors(GgufFile(mapped(file.file())));
+  EXPECT_EQ(tensors.size(), 3u);
+  EXPECT_THAT(numbers(tensors.at("model.layers.0.mlp.up_proj.weight")), testing::ElementsAre(0.5f, 1, 1.5f, 2));
+  EXPECT_THAT(numbers(tensors.at("model.layers.0.block_sparse_moe.experts.0.w3.weight")), testing::ElementsAre(10, 20));
+  EXPECT_THAT(numbers(tensors.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
+              testing::ElementsAre(300, 400));
+  GgufBuilder odd("llama");
+  odd.floats("blk.0.ffn_up.weight", {2, 2}, {1, 2, 3, 4});
+  odd.floats("blk.0.ffn_up.scale", {3}, {1, 1, 1});
+  EXPECT_THAT(complaint(odd.file()), HasSubstr("'blk.0.ffn_up.weight'"));
+}
+
 /// A matrix in blocks, lying transposed, is laid out like the same numbers in f32.
 TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   std::vector<float> values(48 * 64);
