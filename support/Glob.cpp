@@ -1,7 +1,8 @@
-// Takes: a pattern and a name. Gives: whether they fit.
+// Takes: a pattern or a list, and a name. Gives: whether they fit.
 // Why one copy: a spec's `ignore`, what a program makes of it, and options of commands must mean the same.
 #include "support/Glob.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace quern::support {
@@ -49,6 +50,16 @@ bool matchGlob(std::string_view glob, std::string_view text) {
   while (g < glob.size() && glob[g] == '*')
     ++g;
   return g == glob.size();
+}
+
+bool listsName(std::string_view names, std::string_view name) {
+  for (size_t at = 0; at < names.size() && !name.empty();) {
+    const size_t end = std::min(names.find(' ', at), names.size());
+    if (names.substr(at, end - at) == name)
+      return true;
+    at = end + 1;
+  }
+  return false;
 }
 
 } // namespace quern::support

@@ -71,6 +71,8 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
 /// Elements as numbers. `count` elements from element `first`. Throws UserError for types that are no numbers here, and
 /// (toInt) for values beyond 32 bits.
 void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result);
+/// All of them.
+std::vector<float> numbersOf(const StoredTensor &tensor);
 void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result);
 void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result);
 /// Any integers and booleans in 64 bits, and any numbers in double precision: for the compiler's interpreter.

@@ -87,6 +87,12 @@ void toLong(const StoredTensor &tensor, int64_t first, int64_t count, int64_t *r
   }
 }
 
+std::vector<float> numbersOf(const StoredTensor &tensor) {
+  std::vector<float> numbers(size_t(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), numbers.data());
+  return numbers;
+}
+
 void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result) {
   if (tensor.dtype == Dtype::BOOL)
     badType(tensor, "integers");

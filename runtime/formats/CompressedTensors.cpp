@@ -27,10 +27,9 @@ struct FourBitFloats : TensorReader {
 
   const char *type() const override { return powers ? "MXFP4" : "NVFP4"; }
   void read(int64_t first, int64_t count, float *to) const override {
-    constexpr float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     for (int64_t at = first; at < first + count; ++at) {
       const unsigned code = unsigned(codes.data[at / 2]) >> at % 2 * 4 & 15;
-      *to++ = values[code] * scales[size_t(at / inner * groups + at % inner / (inner / groups))];
+      *to++ = support::numberOfFourBits(code) * scales[size_t(at / inner * groups + at % inner / (inner / groups))];
     }
   }
   const char *heldBy() const override { return powers ? "BF16" : "F32"; }
@@ -71,12 +70,6 @@ private:
     if (!scale || scale->elements() == 0)
       misfit("has no " + std::string(ending) + " beside it");
     return *scale;
-  }
-
-  static std::vector<float> numbersOf(const StoredTensor &tensor) {
-    std::vector<float> numbers(size_t(tensor.elements()));
-    toFloat(tensor, 0, tensor.elements(), numbers.data());
-    return numbers;
   }
 
   void put(std::shared_ptr<const TensorReader> reader, std::vector<int64_t> shape) {

@@ -25,12 +25,6 @@ using Tensors = std::map<std::string, StoredTensor>;
   throw UserError(tensor.file->name() + ": tensor " + quote(name) + " " + reason);
 }
 
-std::vector<float> numbersOf(const StoredTensor &tensor) {
-  std::vector<float> numbers(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), numbers.data());
-  return numbers;
-}
-
 /// gpt-oss: codes [expert, output, group, 16 bytes] and exponents [expert, output, group] as a tensor [expert, input,
 /// output]; the lower four bits of a byte come first.
 struct ExpertFloats : TensorReader {
@@ -40,13 +34,11 @@ struct ExpertFloats : TensorReader {
   const char *type() const override { return "MXFP4"; }
 
   void read(int64_t first, int64_t count, float *to) const override {
-    constexpr float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     for (int64_t at = first; at < first + count; ++at) {
       const int64_t o = at % outputs, i = at / outputs % inputs, expert = at / (outputs * inputs);
       const int64_t code = (expert * outputs + o) * inputs + i;
       const unsigned bits = unsigned(codes.data[code / 2]) >> i % 2 * 4 & 15;
-      const float value = std::ldexp(values[bits & 7], exponents.data[code / 32] - 127);
-      *to++ = bits & 8 ? -value : value;
+      *to++ = std::ldexp(support::numberOfFourBits(bits), exponents.data[code / 32] - 127);
     }
   }
 
@@ -158,8 +150,9 @@ void joinPackedTensors(Tensors &tensors) {
     if (found == tensors.end())
       continue;
     const Dtype dtype = found->second.dtype;
-    joined = joined || isCompressed(tensors, name) || dtype == Dtype::F8_E4M3;
-    if (isCompressed(tensors, name))
+    const bool compressed = isCompressed(tensors, name);
+    joined = joined || compressed || dtype == Dtype::F8_E4M3;
+    if (compressed)
       joinCompressed(tensors, name);
     else if (name.ends_with(".qweight"))
       joinIntegers(tensors, stem(name, ".qweight"));

@@ -5,6 +5,7 @@
 #include "runtime/gguf/GgufConfig.h"
 #include "runtime/Error.h"
 #include "runtime/gguf/Gguf.h"
+#include "support/Glob.h"
 
 #include <algorithm>
 #include <charconv>
@@ -191,10 +192,6 @@ double shortest(float value) {
 }
 
 /// Of a list: whether the word is in it.
-bool lists(const char *words, const std::string &word) {
-  return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
-}
-
 class Maker : GgufValues {
 public:
   explicit Maker(const GgufFile &file) : GgufValues(file) {}
@@ -389,7 +386,7 @@ Json GgufValues::list(const GgufTensor &tensor) const {
 }
 
 bool GgufValues::isOneOf(const char *words) const {
-  return lists(words, file.architecture());
+  return support::listsName(words, file.architecture());
 }
 
 int64_t GgufValues::layers() const {

@@ -204,15 +204,25 @@ const GgufTensor *GgufFile::find(std::string_view name) const {
   return found == table.end() ? nullptr : &found->second;
 }
 
-std::vector<float> GgufFile::numbers(const GgufTensor &tensor) const {
-  int64_t count = 1;
-  for (int64_t length : tensor.shape)
-    count *= length;
-  std::vector<float> values(static_cast<size_t>(count));
-  if (tensor.format)
-    decodeBlocks(*tensor.format, tensor.data, 0, count, values.data());
+int64_t GgufTensor::elements() const {
+  return StoredTensor{plain, shape, data, bytes, file}.elements();
+}
+
+void GgufTensor::read(int64_t first, int64_t count, float *to) const {
+  if (format)
+    decodeBlocks(*format, data, first, count, to);
   else
-    toFloat({tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file}, 0, count, values.data());
+    toFloat({plain, shape, data, bytes, file}, first, count, to);
+  if (factors.empty())
+    return;
+  const int64_t each = elements() / int64_t(factors.size());
+  for (int64_t i = 0; i < count; ++i)
+    to[i] *= factors[size_t((first + i) / each)];
+}
+
+std::vector<float> GgufFile::numbers(const GgufTensor &tensor) const {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  tensor.read(0, tensor.elements(), values.data());
   return values;
 }
 

@@ -27,6 +27,9 @@ struct GgufTensor {
   /// the file (NVFP4).
   std::vector<float> factors = {};
   const char *type() const { return format ? format->name : dtypeName(plain); }
+  int64_t elements() const;
+  /// Elements as numbers, in the file's order.
+  void read(int64_t first, int64_t count, float *to) const;
 };
 
 /// A model: one file, or the parts that llama-gguf-split or a converter made of it. Values are the first part's.

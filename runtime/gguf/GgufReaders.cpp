@@ -8,19 +8,6 @@ namespace quern::runtime {
 
 namespace {
 
-void readStored(const GgufTensor &tensor, int64_t first, int64_t count, float *to) {
-  const StoredTensor plain{tensor.plain, tensor.shape, tensor.data, tensor.bytes, tensor.file};
-  if (tensor.format)
-    decodeBlocks(*tensor.format, tensor.data, first, count, to);
-  else
-    toFloat(plain, first, count, to);
-  if (tensor.factors.empty())
-    return;
-  const int64_t each = plain.elements() / int64_t(tensor.factors.size());
-  for (int64_t i = 0; i < count; ++i)
-    to[i] *= tensor.factors[size_t((first + i) / each)];
-}
-
 bool hasFactors(const std::vector<GgufTensor> &parts) {
   return std::any_of(parts.begin(), parts.end(), [](const GgufTensor &part) { return !part.factors.empty(); });
 }
@@ -67,7 +54,7 @@ void RowReader::read(int64_t first, int64_t count, float *to) const {
   for (int64_t done = 0; done < count;) {
     const int64_t column = (first + done) % columns, length = std::min(columns - column, count - done);
     const auto [part, row] = order((first + done) / columns);
-    readStored(parts[size_t(part)], row * columns + column, length, to + done);
+    parts[size_t(part)].read(row * columns + column, length, to + done);
     done += length;
   }
   if (change == Change::PlusOne)
@@ -160,11 +147,11 @@ void LatentReader::read(int64_t first, int64_t count, float *to) const {
     const int64_t row = (first + done) / rank, column = (first + done) % rank, head = row / rows, within = row % rows,
                   length = std::min(rank - column, count - done);
     if (within >= ofKeys) {
-      readStored(values, (head * ofValues + within - ofKeys) * rank + column, length, to + done);
+      values.read((head * ofValues + within - ofKeys) * rank + column, length, to + done);
     } else {
       const DecodedHeads::Numbers decoded = decodedHeads.find(number, head, [&] {
         auto numbers = std::make_shared<std::vector<float>>(size_t(rank * ofKeys));
-        readStored(keys, head * rank * ofKeys, rank * ofKeys, numbers->data());
+        keys.read(head * rank * ofKeys, rank * ofKeys, numbers->data());
         return numbers;
       });
       for (int64_t i = 0; i < length; ++i)

@@ -6,6 +6,7 @@
 
 #include "runtime/tokenizer/text/JsonText.h"
 #include "runtime/tokenizer/text/WordScanner.h"
+#include "support/Glob.h"
 
 #include <algorithm>
 #include <iterator>
@@ -142,14 +143,10 @@ const Splitting splittings[] = {
 
 } // namespace
 
-bool lists(std::string_view words, std::string_view word) {
-  return jsontext::join({" ", words, " "}).find(jsontext::join({" ", word, " "})) != std::string::npos;
-}
-
 const Splitting *splittingOf(const std::string &pre, const std::string &architecture) {
   const std::string &name = pre.empty() || pre == "default" ? architecture : pre;
   const auto *found = std::find_if(std::begin(splittings), std::end(splittings),
-                                   [&](const Splitting &row) { return lists(row.names, name); });
+                                   [&](const Splitting &row) { return support::listsName(row.names, name); });
   return name.empty() || found == std::end(splittings) ? nullptr : found;
 }
 

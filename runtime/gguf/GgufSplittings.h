@@ -24,9 +24,6 @@ struct Splitting {
 /// models had the same. Null where nothing is known.
 const Splitting *splittingOf(const std::string &pre, const std::string &architecture);
 
-/// Whether a list with spaces between its words has this one.
-bool lists(std::string_view words, std::string_view word);
-
 /// All names, for messages.
 std::string knownSplittings();
 

@@ -15,13 +15,6 @@ constexpr int64_t mostStacked = 4096;
 /// Part of config.json, not of the weights.
 constexpr const char *inConfig[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
 
-int64_t elementsOf(const std::vector<int64_t> &shape) {
-  int64_t product = 1;
-  for (int64_t size : shape)
-    product *= size;
-  return product;
-}
-
 class Maker {
 public:
   explicit Maker(const GgufFile &file) : file(file), names(namesOf(file)) {}
@@ -53,7 +46,7 @@ private:
       return tensor;
     tensor.factors = file.numbers(*scale);
     const int64_t count = int64_t(tensor.factors.size());
-    if (elementsOf(tensor.shape) == 0 || (count != 1 && count != tensor.shape[0]))
+    if (tensor.elements() == 0 || (count != 1 && count != tensor.shape[0]))
       misfit(name, tensor, "does not fit its .scale of shape " + shapeText(scale->shape));
     return tensor;
   }
@@ -142,11 +135,17 @@ private:
     return int64_t(std::min(most, 1e9));
   }
 
+  /// Heads of queries and of keys, which are as many where the file says nothing.
+  std::pair<int64_t, int64_t> headCounts() const {
+    const int64_t heads = count("~.attention.head_count"), keyHeads = count("~.attention.head_count_kv");
+    return {heads, keyHeads ? keyHeads : heads};
+  }
+
   std::shared_ptr<RowReader> reader(const GgufTensor &tensor) const {
     auto reader = std::make_shared<RowReader>();
     reader->parts = {tensor};
     reader->columns = tensor.shape.size() < 2 ? 1 : std::max<int64_t>(1, tensor.shape.back());
-    reader->order.rows[0] = elementsOf(tensor.shape) / reader->columns;
+    reader->order.rows[0] = tensor.elements() / reader->columns;
     return reader;
   }
 
@@ -156,7 +155,7 @@ private:
   }
 
   std::vector<int64_t> shapeOf(const GgufTensor &tensor, Form form) const {
-    const int64_t all = elementsOf(tensor.shape), last = tensor.shape.empty() ? 1 : tensor.shape.back();
+    const int64_t all = tensor.elements(), last = tensor.shape.empty() ? 1 : tensor.shape.back();
     switch (form) {
     case Form::AsStored:
       break;
@@ -188,17 +187,21 @@ private:
     return coded(tensor, shape, its);
   }
 
-  /// Each matrix, the last two dimensions, transposed.
+  /// How many matrices, of the last two dimensions, the rows make.
+  static int64_t matricesOf(const RowReader &reader, const std::vector<int64_t> &shape) {
+    return std::max<int64_t>(1, reader.rows() / std::max<int64_t>(1, shape.end()[-2]));
+  }
+
+  /// Each matrix transposed.
   StoredTensor turned(const GgufTensor &tensor, std::shared_ptr<RowReader> lying, std::vector<int64_t> shape) const {
-    lying->order.matrices =
-        std::max<int64_t>(1, elementsOf(shape) / std::max<int64_t>(1, shape.end()[-1] * shape.end()[-2]));
+    lying->order.matrices = matricesOf(*lying, shape);
     std::swap(shape.end()[-1], shape.end()[-2]);
     return coded(tensor, shape, std::make_shared<TransposedReader>(lying));
   }
 
   RowOrder headsOf(RowOrder order, Change change, const std::string &name, const GgufTensor &tensor) const {
-    const int64_t heads = count("~.attention.head_count"), listed = count("~.attention.head_count_kv"),
-                  keyHeads = change != Change::Thirds && listed ? listed : heads;
+    const auto [heads, listed] = headCounts();
+    const int64_t keyHeads = change == Change::Thirds ? heads : listed;
     const bool pairs = change == Change::Pairs || change == Change::KeyPairs;
     order.kind = pairs ? RowOrder::Pairs : RowOrder::KeyHeads;
     order.heads = change == Change::KeyPairs ? keyHeads : heads;
@@ -211,8 +214,8 @@ private:
 
   /// Queries, keys and values that the converter has put into one tensor, where the model has three.
   void apart(const Place &place, const std::string &name, const GgufTensor &tensor) {
-    const int64_t heads = count("~.attention.head_count"), listed = count("~.attention.head_count_kv"),
-                  keyHeads = listed ? listed : heads, rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+    const auto [heads, keyHeads] = headCounts();
+    const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
     if (heads < 1 || rows % (heads + 2 * keyHeads))
       misfit(name, tensor, "does not fit the counts of heads");
     const int64_t width = rows / (heads + 2 * keyHeads);
@@ -250,11 +253,11 @@ private:
       misfit(name, first, "is in another format than its other part");
     std::shared_ptr<RowReader> its = reader(first);
     if (join.how == GgufJoin::Elements) {
-      its->order.rows[0] = elementsOf(first.shape);
+      its->order.rows[0] = first.elements();
       its->columns = 1;
     }
     its->parts.push_back(second);
-    its->order.rows[1] = elementsOf(second.shape) / its->columns;
+    its->order.rows[1] = second.elements() / its->columns;
     if (join.how == GgufJoin::KeyHeads) {
       const int64_t heads = count("~.ssm.group_count");
       if (first.shape.size() != 2 || second.shape.size() != 2 || first.shape[1] != second.shape[1] || heads < 1 ||
@@ -277,7 +280,7 @@ private:
       misfit(name, first, "is no matrix");
     shape.end()[-2] *= 2;
     its->order.kind = join.how == GgufJoin::Halves ? RowOrder::Halves : RowOrder::Alternating;
-    its->order.matrices = elementsOf(shape) / std::max<int64_t>(1, shape.end()[-1] * shape.end()[-2]);
+    its->order.matrices = matricesOf(*its, shape);
     return join.how == GgufJoin::Halves ? coded(first, shape, its) : turned(first, its, shape);
   }
 

@@ -9,6 +9,7 @@
 #include "runtime/tokenizer/text/Base64.h"
 #include "runtime/tokenizer/text/JsonText.h"
 #include "runtime/tokenizer/text/WordScanner.h"
+#include "support/Glob.h"
 #include "support/Utf8.h"
 
 #include <nlohmann/json.hpp>
@@ -220,7 +221,7 @@ private:
       std::string &token = tokens[i];
       if (token.starts_with(space))
         token.erase(0, std::string_view(space).size());
-      else if (lists("[PAD] [UNK] [CLS] [SEP] [MASK]", token))
+      else if (support::listsName("[PAD] [UNK] [CLS] [SEP] [MASK]", token))
         kinds[i] = Control; // files without kinds
       else if (int(kinds[i]) == Normal && !(token.starts_with('[') && token.ends_with(']')))
         token.insert(0, "##");

@@ -86,12 +86,6 @@ Settings readSettings(const std::string &path) {
   }
 }
 
-std::vector<float> numbersOf(const StoredTensor &tensor) {
-  std::vector<float> numbers(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), numbers.data());
-  return numbers;
-}
-
 std::vector<float> transposed(const std::vector<float> &from, int64_t rows, int64_t columns) {
   std::vector<float> to(from.size());
   for (int64_t r = 0; r < rows; ++r)

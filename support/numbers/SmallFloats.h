@@ -47,6 +47,12 @@ inline float halfToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | ((magnitude << 13) + exponents));
 }
 
+/// E2M1, of which the fourth bit is the sign.
+inline float numberOfFourBits(unsigned code) {
+  constexpr float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return code & 8 ? -values[code & 7] : values[code & 7];
+}
+
 /// The f16 that a code is, but for the unit; of the code that says so not NaN.
 constexpr uint16_t halfOfCode(const FloatCodes &form, uint8_t code) {
   return uint16_t(uint16_t(int8_t(code)) << form.shift) & form.mask;

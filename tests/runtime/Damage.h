@@ -36,8 +36,7 @@ template <typename Tables, typename Block> auto readingAll(Tables tablesOf, Bloc
       for (const auto &[name, tensor] : tablesOf(file)) {
         if (!isReal(tensor.dtype) || tensor.elements() > 10000)
           continue;
-        std::vector<float> numbers(size_t(tensor.elements()));
-        toFloat(tensor, 0, tensor.elements(), numbers.data());
+        numbersOf(tensor);
         for (int64_t at = 0; tensor.reader && at < tensor.elements(); ++at)
           block(tensor, at);
       }

@@ -28,12 +28,6 @@ Tensors file(const std::string &name) {
   return readSafetensors(MappedFile::open(dataPath("formats/" + name + "-quants.safetensors")));
 }
 
-std::vector<float> numbers(const StoredTensor &tensor) {
-  std::vector<float> values(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), values.data());
-  return values;
-}
-
 TEST(BlockFormat, DecodesEveryTypeBitForBit) {
   Tensors tensors = file("ggml");
   int types = 0;
@@ -47,7 +41,7 @@ TEST(BlockFormat, DecodesEveryTypeBitForBit) {
     EXPECT_EQ(findBlockFormat(format->ggml), format);
     EXPECT_THAT(blockFormatNames(), testing::HasSubstr(type));
     ASSERT_EQ(format->bytes, bytes.shape[1]) << type;
-    std::vector<float> want = numbers(tensors.at("decode." + type + ".values")), got(want.size());
+    std::vector<float> want = numbersOf(tensors.at("decode." + type + ".values")), got(want.size());
     ASSERT_EQ(int64_t(want.size()), bytes.shape[0] * format->elements) << type;
     decodeBlocks(*format, bytes.data, 0, int64_t(got.size()), got.data());
     for (size_t i = 0; i < want.size(); ++i)
@@ -89,7 +83,7 @@ TEST(BlockFormat, OneScaleIsAGroupOfOwnCodes) {
       continue;
     const std::string type = name.substr(7, name.size() - 13);
     const BlockFormat &format = *findBlockFormat(type);
-    const std::vector<float> want = numbers(tensors.at("decode." + type + ".values"));
+    const std::vector<float> want = numbersOf(tensors.at("decode." + type + ".values"));
     for (int bits : {8, 4}) {
       if (!fitsGroups(format, bits))
         continue;
@@ -120,7 +114,7 @@ TEST(BlockFormat, OneScaleIsAGroupOfOwnCodes) {
 
 TEST(BlockFormat, EncodesAsGgmlDoes) {
   Tensors tensors = file("ggml");
-  std::vector<float> rows = numbers(tensors.at("quantize.input"));
+  std::vector<float> rows = numbersOf(tensors.at("quantize.input"));
   for (auto [type, encode] : {std::pair{"Q8_0", &encodeQ8_0}, std::pair{"Q4_0", &encodeQ4_0}}) {
     const StoredTensor &want = tensors.at(std::string("quantize.") + type + ".bytes");
     std::vector<uint8_t> got(size_t(want.bytes));
@@ -169,8 +163,8 @@ TEST_F(Packed, IntegersAndExpertsReadAsTheNumbersThatWerePacked) {
     std::string joined = std::string(name) == "experts" ? name : std::string(name) + ".weight";
     const StoredTensor &got = tensors.at(joined), &want = expected.at(std::string("expected.") + name);
     EXPECT_EQ(got.shape, want.shape) << name;
-    EXPECT_THAT(numbers(got), testing::ElementsAreArray(numbers(want))) << name;
-    std::vector<float> stretch(30), all = numbers(want);
+    EXPECT_THAT(numbersOf(got), testing::ElementsAreArray(numbersOf(want))) << name;
+    std::vector<float> stretch(30), all = numbersOf(want);
     toFloat(got, 50, 30, stretch.data());
     EXPECT_THAT(stretch, testing::ElementsAreArray(all.begin() + 50, all.begin() + 80)) << name;
   }
@@ -216,7 +210,7 @@ TEST_F(Packed, CodesWithAScaleForGroupsAreKept) {
     const bool experts = tensor.shape.size() == 3; // [expert, depth, output]
     const int64_t depth = tensor.shape[1], outputs = experts ? tensor.shape[2] : tensor.shape[0],
                   stride = experts ? outputs : 1;
-    const std::vector<float> want = numbers(tensor);
+    const std::vector<float> want = numbersOf(tensor);
     const std::optional<Storage> storage = quern::support::storageByName(type);
     const int64_t each = storage ? blockOf(*storage) : 32;
     for (int64_t expert = 0; expert < (experts ? tensor.shape[0] : 1); ++expert)
@@ -249,7 +243,7 @@ TEST_F(Packed, ZerosInTheMiddleMakeCodesOfFourBits) {
   joinPackedTensors(middle);
   const StoredTensor &tensor = middle.at("gptq.weight");
   ASSERT_STREQ(tensor.reader->heldBy(), "Q4_0");
-  const std::vector<float> want = numbers(tensor);
+  const std::vector<float> want = numbersOf(tensor);
   uint8_t room[34];
   for (int64_t first = 0; first < int64_t(want.size()); first += 32)
     for (const char *type : {"Q4_0", "Q8_0"}) {
@@ -274,7 +268,7 @@ TEST(PackedFiles, SurviveDamage) {
       for (const auto &[name, tensor] : tensors) {
         if (!tensor.reader)
           continue;
-        numbers(tensor);
+        numbersOf(tensor);
         tensor.reader->heldBy();
         uint8_t room[1024];
         for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
@@ -302,7 +296,7 @@ TEST_F(Packed, PartsThatDoNotFitAreNamed) {
 /// What kernels get of a coded tensor is what they get of its numbers in f32, in every layout.
 TEST_F(Packed, LaysOutAsTheSameNumbersInF32) {
   const std::string path = temporaryPath("plain.safetensors");
-  const std::vector<float> values = numbers(tensors.at("gptq.weight"));
+  const std::vector<float> values = numbersOf(tensors.at("gptq.weight"));
   writeSafetensors(path, {{"gptq.weight", Dtype::F32, {24, 64}, values.data()}});
   Description d;
   d.parameters.resize(1);

@@ -31,12 +31,6 @@ std::shared_ptr<const MappedFile> mapped(const std::string &bytes) {
   return MappedFile::copy(bytes, "model.gguf");
 }
 
-std::vector<float> numbers(const StoredTensor &tensor) {
-  std::vector<float> values(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), values.data());
-  return values;
-}
-
 std::vector<float> counting(size_t count, float first = 0) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), first);
@@ -49,7 +43,7 @@ std::string complaint(const std::string &bytes) {
     GgufFile file(mapped(bytes));
     for (const auto &[name, tensor] : ggufTensors(file))
       if (isReal(tensor.dtype)) {
-        numbers(tensor);
+        numbersOf(tensor);
         uint8_t room[1024];
         if (tensor.reader && tensor.reader->heldBy())
           for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
@@ -100,9 +94,9 @@ std::string small(const std::string &architecture, bool joined = false) {
 
 TEST(Gguf, UndoesWhatConvertersDo) {
   Tensors llama = ggufTensors(GgufFile(mapped(small("llama"))));
-  EXPECT_THAT(numbers(llama.at("model.layers.0.self_attn.q_proj.weight")), ElementsAreArray(counting(8)));
-  EXPECT_THAT(numbers(llama.at("model.layers.0.self_attn.k_proj.weight")), ElementsAreArray(counting(4)));
-  EXPECT_THAT(numbers(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
+  EXPECT_THAT(numbersOf(llama.at("model.layers.0.self_attn.q_proj.weight")), ElementsAreArray(counting(8)));
+  EXPECT_THAT(numbersOf(llama.at("model.layers.0.self_attn.k_proj.weight")), ElementsAreArray(counting(4)));
+  EXPECT_THAT(numbersOf(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
               ElementsAreArray(counting(6, 6)));
   EXPECT_EQ(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight").shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(llama.at("model.embed_tokens.weight").dtype, Dtype::F32) << "used where it is mapped";
@@ -112,21 +106,22 @@ TEST(Gguf, UndoesWhatConvertersDo) {
   for (const char *part : {"q", "k", "v"}) {
     const std::string name = std::string("model.layers.0.self_attn.") + part + "_proj.weight";
     EXPECT_EQ(joined.at(name).shape, llama.at(name).shape);
-    EXPECT_THAT(numbers(joined.at(name)), ElementsAreArray(numbers(llama.at(name))));
+    EXPECT_THAT(numbersOf(joined.at(name)), ElementsAreArray(numbersOf(llama.at(name))));
   }
 
   Tensors bloom = ggufTensors(GgufFile(mapped(small("bloom"))));
-  EXPECT_THAT(numbers(bloom.at("transformer.h.0.self_attention.query_key_value.weight")),
+  EXPECT_THAT(numbersOf(bloom.at("transformer.h.0.self_attention.query_key_value.weight")),
               ElementsAreArray(counting(6)));
-  EXPECT_THAT(numbers(bloom.at("transformer.h.0.self_attention.query_key_value.bias")), ElementsAreArray(counting(6)));
+  EXPECT_THAT(numbersOf(bloom.at("transformer.h.0.self_attention.query_key_value.bias")),
+              ElementsAreArray(counting(6)));
 
   Tensors gemma = ggufTensors(GgufFile(mapped(small("gemma"))));
-  EXPECT_THAT(numbers(gemma.at("model.layers.0.input_layernorm.weight")), testing::ElementsAre(0, 0.5f, 1, -1));
+  EXPECT_THAT(numbersOf(gemma.at("model.layers.0.input_layernorm.weight")), testing::ElementsAre(0, 0.5f, 1, -1));
 
   Tensors gpt2 = ggufTensors(GgufFile(mapped(small("gpt2"))));
   const StoredTensor &transposed = gpt2.at("transformer.h.0.mlp.c_fc.weight");
   EXPECT_EQ(transposed.shape, (std::vector<int64_t>{3, 2}));
-  EXPECT_THAT(numbers(transposed), ElementsAreArray(counting(6)));
+  EXPECT_THAT(numbersOf(transposed), ElementsAreArray(counting(6)));
   float part[2];
   toFloat(transposed, 3, 2, part);
   EXPECT_THAT(part, testing::ElementsAre(3, 4));
@@ -142,9 +137,10 @@ TEST(Gguf, ScalesOfTheirOwnMultiply) {
   file.floats("blk.0.ffn_up_exps.scale", {2}, {10, 100});
   const Tensors tensors = ggufTensors(GgufFile(mapped(file.file())));
   EXPECT_EQ(tensors.size(), 3u);
-  EXPECT_THAT(numbers(tensors.at("model.layers.0.mlp.up_proj.weight")), testing::ElementsAre(0.5f, 1, 1.5f, 2));
-  EXPECT_THAT(numbers(tensors.at("model.layers.0.block_sparse_moe.experts.0.w3.weight")), testing::ElementsAre(10, 20));
-  EXPECT_THAT(numbers(tensors.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
+  EXPECT_THAT(numbersOf(tensors.at("model.layers.0.mlp.up_proj.weight")), testing::ElementsAre(0.5f, 1, 1.5f, 2));
+  EXPECT_THAT(numbersOf(tensors.at("model.layers.0.block_sparse_moe.experts.0.w3.weight")),
+              testing::ElementsAre(10, 20));
+  EXPECT_THAT(numbersOf(tensors.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
               testing::ElementsAre(300, 400));
   GgufBuilder odd("llama");
   odd.floats("blk.0.ffn_up.weight", {2, 2}, {1, 2, 3, 4});
@@ -165,7 +161,7 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   const std::string path = temporaryPath("transposed.gguf"), plainPath = temporaryPath("transposed.safetensors"),
                     name = "transformer.h.0.mlp.c_fc.weight";
   writeText(path, builder.file());
-  const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));
+  const std::vector<float> plain = numbersOf(*TensorSource::open(path)->find(name));
   for (int64_t i = 0; i < 64; ++i)
     for (int64_t o = 0; o < 48; ++o)
       ASSERT_NEAR(plain[size_t(i * 48 + o)], values[size_t(o * 64 + i)], 0.01);
@@ -202,7 +198,7 @@ TEST(Gguf, BlocksOfTheSameGroupsAreOnlyMoved) {
     PackedLayout layout{16, 64, 64, 1, 16, 0};
     layout.storage = storage;
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
-    const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));
+    const std::vector<float> plain = numbersOf(*TensorSource::open(path)->find(name));
     auto weights = Weights::load(d, TensorSource::open(path));
     const auto *codes = static_cast<const uint8_t *>(weights->slots()[0][0]);
     const int bits = type == 8 ? 8 : 4, each = 32 / bits;

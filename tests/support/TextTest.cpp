@@ -28,6 +28,18 @@ TEST(Glob, SetsAndStars) {
   EXPECT_FALSE(matchGlob(std::string(40, '*') + "b", std::string(5000, 'a')));
 }
 
+TEST(Glob, ListsOfNames) {
+  EXPECT_TRUE(listsName("gpt2", "gpt2"));
+  EXPECT_TRUE(listsName("gpt2 bloom  mpt", "gpt2"));
+  EXPECT_TRUE(listsName("gpt2 bloom  mpt", "mpt"));
+  EXPECT_TRUE(listsName("mamba2 mamba", "mamba")) << "behind one that begins with it";
+  EXPECT_FALSE(listsName("gpt2 bloom  mpt", "gpt"));
+  EXPECT_FALSE(listsName("gpt2 bloom  mpt", "pt2"));
+  EXPECT_FALSE(listsName("gpt2 bloom  mpt", "gpt2 bloom")) << "no name";
+  EXPECT_FALSE(listsName("gpt2 bloom  mpt", ""));
+  EXPECT_FALSE(listsName("", "gpt2"));
+}
+
 TEST(Nearest, CountsSwapsAsOne) {
   EXPECT_EQ(editDistance("compile", "compile"), 0u);
   EXPECT_EQ(editDistance("complie", "compile"), 1u);

@@ -204,12 +204,6 @@ Stored inFloats(const StoredForm &form) {
   return stored;
 }
 
-std::vector<float> numbersOf(const StoredTensor &tensor) {
-  std::vector<float> numbers(static_cast<size_t>(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), numbers.data());
-  return numbers;
-}
-
 /// Each group anew, where some of its numbers count more than others.
 void roundByImportance(const StoredForm &form, const CodedRows &rows) {
   const std::vector<float> numbers = numbersOf(*form.source), &importance = *form.importance;

@@ -11,6 +11,7 @@
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/JsonText.h"
 #include "runtime/tokenizer/text/WordScanner.h"
+#include "support/Glob.h"
 
 #include <nlohmann/json.hpp>
 
@@ -42,10 +43,6 @@ const Family families[] = {
     {"o200k_base.tiktoken", o200kWords, false, "", "<|endoftext|>@199999 <|endofprompt|>@200018"},
     {"gpt2.tiktoken r50k_base.tiktoken p50k_base.tiktoken", gpt2Words, false, "", "<|endoftext|>@50256"},
 };
-
-bool lists(const char *words, const std::string &word) {
-  return !word.empty() && (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
-}
 
 /// The special tokens of a family; `next` is the number behind the ranks.
 AddedTexts specialOf(const Family &family, int next) {
@@ -113,7 +110,8 @@ std::string tokenizerOfRanks(std::string_view content, const std::string &name, 
     const std::string model = jsonBeside(beside, "config.json").value("model_type", "");
     const std::string file = name.substr(name.rfind('/') + 1);
     const auto *family = std::find_if(std::begin(families), std::end(families), [&](const Family &row) {
-      return lists(row.names, file) || lists(row.names, type) || lists(row.names, model);
+      return support::listsName(row.names, file) || support::listsName(row.names, type) ||
+             support::listsName(row.names, model);
     });
     const bool known = family != std::end(families);
     const std::string words = config.value("pat_str", std::string(known ? family->words : ""));

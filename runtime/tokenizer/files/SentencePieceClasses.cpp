@@ -5,6 +5,7 @@
 // their texts are changed before SentencePiece sees them, which no .model says.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/files/SentencePieceModel.h"
+#include "support/Glob.h"
 
 #include <nlohmann/json.hpp>
 
@@ -119,11 +120,6 @@ const Class classes[] = {
      .pipeline = &mbart50},
 };
 
-bool lists(const std::string &all, const std::string &word) {
-  const std::vector<std::string> each = words(all);
-  return std::find(each.begin(), each.end(), word) != each.end();
-}
-
 } // namespace
 
 std::vector<std::string> words(const std::string &list) {
@@ -152,7 +148,7 @@ const Class &classOf(const Json &config, const ReadBeside &beside) {
   }
   std::string known;
   for (const Class &row : classes) {
-    if (lists(row.names, name) || lists(row.models, model))
+    if (support::listsName(row.names, name) || support::listsName(row.models, model))
       return row;
     known += std::string(known.empty() ? "" : " ") + row.names;
   }

@@ -30,12 +30,6 @@ constexpr int64_t rows = 260, depth = 300, tile = 16;
 const char name[] = "model.layers.0.mlp.down_proj.weight";
 constexpr Storage kinds[] = {Storage::F8E4M3, Storage::F8E5M2};
 
-std::vector<float> numbersOf(const StoredTensor &tensor) {
-  std::vector<float> values(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), values.data());
-  return values;
-}
-
 /// What each code is.
 std::vector<float> tableOf(Storage storage) {
   const auto tensors = readSafetensors(MappedFile::open(dataPath("formats/ggml-quants.safetensors")));

@@ -20,12 +20,6 @@ namespace {
 
 using Tensors = std::map<std::string, StoredTensor>;
 
-std::vector<float> numbers(const StoredTensor &tensor) {
-  std::vector<float> values(size_t(tensor.elements()));
-  toFloat(tensor, 0, tensor.elements(), values.data());
-  return values;
-}
-
 Tensors read(const std::string &bytes) {
   Tensors tensors = readSafetensors(MappedFile::copy(bytes, "model.safetensors"));
   joinPackedTensors(tensors);
@@ -45,12 +39,12 @@ TEST(Compressed, NumbersAreThoseOfThePackage) {
     const std::string stored = name.substr(std::string("expected.").size()) + ".weight";
     ASSERT_TRUE(tensors.count(stored)) << stored;
     EXPECT_EQ(tensors.at(stored).shape, expected.shape) << stored;
-    EXPECT_EQ(numbers(tensors.at(stored)), numbers(expected)) << stored;
+    EXPECT_EQ(numbersOf(tensors.at(stored)), numbersOf(expected)) << stored;
     ++cases;
   }
   EXPECT_EQ(cases, 13u);
-  const std::vector<float> optimised = numbers(tensors.at("modelopt.weight")),
-                           expected = numbers(tensors.at("expected.nvfp4"));
+  const std::vector<float> optimised = numbersOf(tensors.at("modelopt.weight")),
+                           expected = numbersOf(tensors.at("expected.nvfp4"));
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(optimised[i], expected[i], 1e-6 * std::fabs(expected[i])) << i; // one divides, the other multiplies
   for (const auto &[name, tensor] : tensors) // scales of activations and all parts are gone
@@ -66,7 +60,7 @@ TEST(Compressed, BlocksHoldTheSameNumbers) {
     const BlockFormat *format = held ? findBlockFormat(held) : nullptr;
     if (!format)
       continue;
-    const std::vector<float> all = numbers(tensor);
+    const std::vector<float> all = numbersOf(tensor);
     std::vector<uint8_t> room(1024);
     std::vector<float> decoded(static_cast<size_t>(format->elements));
     for (int64_t at = 0; at < tensor.elements(); at += format->elements, ++blocks) {

@@ -13,8 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const GgufFile file(MappedFile::copy({reinterpret_cast<const char *>(data), size}, "model.gguf"));
     for (const auto &[name, tensor] : ggufTensors(file))
       if (isReal(tensor.dtype) && tensor.elements() < 10000) {
-        std::vector<float> numbers(size_t(tensor.elements()));
-        toFloat(tensor, 0, tensor.elements(), numbers.data());
+        numbersOf(tensor);
         uint8_t room[1024];
         if (const char *format = tensor.reader ? tensor.reader->heldBy() : nullptr)
           for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
