@@ -3,6 +3,7 @@
 // heads and need other specs.
 #include "frontend/Architectures.h"
 #include "frontend/Embedded.h"
+#include "frontend/check/TextPart.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
 
@@ -10,7 +11,7 @@
 
 namespace quern::frontend {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 static std::string_view specText(const std::string &name) {
   for (const EmbeddedSpec &spec : embeddedSpecs())
@@ -22,7 +23,7 @@ static std::string_view specText(const std::string &name) {
 const std::vector<Architecture> &architectures() {
   static const std::vector<Architecture> table = [] {
     std::vector<Architecture> read;
-    for (const Json &row : support::parseJson(architecturesText, "architectures.json")) {
+    for (const Json &row : support::parseJson<Json>(architecturesText, "architectures.json")) {
       Architecture one;
       one.spec = row.at("spec").get<std::string>();
       one.text = specText(one.spec);
@@ -74,7 +75,7 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
                                                   const std::function<bool(const std::string &file)> &beside) {
   Json config;
   try {
-    config = support::parseJson(configText, name);
+    config = support::parseJson<Json>(configText, name);
   } catch (const support::JsonError &error) {
     diagnostics.error("Q041", error.what(), {});
     return std::nullopt;
@@ -88,21 +89,29 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
     for (const Json &one : *it)
       if (one.is_string())
         classes.push_back(one.get<std::string>());
-  std::string type;
-  if (auto it = config.find("model_type"); it != config.end() && it->is_string())
-    type = it->get<std::string>();
+  auto typeOf = [](const Json &one) {
+    auto it = one.find("model_type");
+    return it != one.end() && it->is_string() ? it->get<std::string>() : "";
+  };
+  const std::string type = typeOf(config);
   if (beside)
     for (const Architecture &one : architectures())
       if (contains(one.modelTypes, type) && !one.settings.empty() &&
           std::all_of(one.settings.begin(), one.settings.end(), [&](const auto &row) { return beside(row.first); }))
-        return FoundArchitecture{&one, classes.empty() ? type : classes[0], ""};
+        return FoundArchitecture{&one, classes.empty() ? type : classes[0], "", ""};
+  const std::optional<Json> text = textPartOf(config);
+  const std::string typeOfText = text ? typeOf(*text) : "";
   for (const std::string &wanted : classes)
     for (const Architecture &one : architectures())
       if (contains(one.classes, wanted))
-        return FoundArchitecture{&one, wanted, ""};
+        return contains(one.modelTypes, typeOfText) ? FoundArchitecture{&one, typeOfText, "", wanted}
+                                                    : FoundArchitecture{&one, wanted, "", ""};
   for (const Architecture &one : architectures())
     if (contains(one.modelTypes, type))
-      return FoundArchitecture{&one, type, classes.empty() ? "" : classes[0]};
+      return FoundArchitecture{&one, type, classes.empty() ? "" : classes[0], ""};
+  for (const Architecture &one : architectures())
+    if (contains(one.modelTypes, typeOfText))
+      return FoundArchitecture{&one, typeOfText, "", classes.empty() ? type : classes[0]};
   std::string what = type.empty() && classes.empty() ? name + " has neither 'model_type' nor 'architectures'"
                      : type.empty()                  ? "no spec is known for " + support::quote(classes[0])
                                                      : "no spec is known for model_type " + support::quote(type);

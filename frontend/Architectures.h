@@ -36,9 +36,11 @@ struct FoundArchitecture {
   /// Empty if the checkpoint's class is one of the architecture's. Else the class that it has instead: only its
   /// `model_type` fits, so parts of the model (its head) are others.
   std::string otherClass;
+  std::string whole; ///< the class of the multimodal model that the architecture is the text part of
 };
 
-/// The architecture of a Hugging Face config.json, by its `architectures`, else by its `model_type`. Nothing, with a
+/// The architecture of a Hugging Face config.json, by its `architectures`, else by its `model_type`, else by that of its text part
+/// (TextPart.h). Nothing, with a
 /// diagnostic that names the nearest known ones, if there is none. `name` is what messages call the config. An
 /// architecture with settings whose files are all `beside` the config comes first, whatever the class: sentence-transformers
 /// keeps the class that a model was made from.

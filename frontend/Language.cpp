@@ -4,6 +4,7 @@
 #include "frontend/Embedded.h"
 #include "frontend/check/DefaultLoss.h"
 #include "frontend/check/Elaborator.h"
+#include "frontend/check/TextPart.h"
 #include "frontend/syntax/Formatter.h"
 #include "frontend/syntax/Lexer.h"
 #include "frontend/syntax/Parser.h"
@@ -82,6 +83,11 @@ Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &bui
     for (const ConfigDecl &decl : model->configs)
       for (const ConfigField &field : decl.fields)
         fields.push_back(&field);
+  auto ofPart = [](const std::string &spelling) { return spelling.starts_with(std::string(textPart) + "."); };
+  if (std::none_of(fields.begin(), fields.end(), [&](const ConfigField *field) {
+        return std::any_of(field->spellings.begin(), field->spellings.end(), ofPart);
+      }))
+    config.takeTextPart();
   config.apply(input.settings, fields, elaborator.configIgnores(), diagnostics);
   elaborator.run();
   diagnostics.sortByPlace(spec.source.get());

@@ -1,6 +1,7 @@
 // Takes: the text of a config.json and settings of the command line. Gives: values by spelling, warnings of the unread.
 // Why a tree of our own and not nlohmann's: objects must remember what was read of them, and keep the file's order.
 #include "frontend/check/Config.h"
+#include "frontend/check/TextPart.h"
 #include "frontend/syntax/Lexer.h"
 #include "support/Glob.h"
 #include "support/Json.h"
@@ -155,6 +156,16 @@ ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &
   return file;
 }
 
+void ConfigFile::takeTextPart() {
+  std::optional<Json> text = root ? textPartOf(toJsonTree(Value(root))) : std::nullopt;
+  std::optional<Value> value = text ? fromJson(*text, "") : std::nullopt;
+  if (!value)
+    return;
+  root = *value->as<ObjectRef>();
+  part = textPart;
+  changed = true;
+}
+
 void ConfigFile::apply(const std::vector<Setting> &list, const std::vector<const ConfigField *> &fields,
                        const std::vector<std::string> &ignores, Diagnostics &diagnostics) {
   if (list.empty())
@@ -232,7 +243,7 @@ Span ConfigFile::place(const std::string &dotted) const {
   if (!source)
     return {};
   std::string_view text = source->getText();
-  size_t at = 0;
+  size_t at = part.empty() ? 0 : text.find("\"" + part + "\"");
   Span span;
   for (size_t begin = 0; begin <= dotted.size();) { // the key after its parent's: good enough for real files
     size_t dot = std::min(dotted.find('.', begin), dotted.size());

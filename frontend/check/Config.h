@@ -18,6 +18,9 @@ public:
   /// Reads JSON (Q041 when it is none).
   static ConfigFile parse(std::shared_ptr<const Source> source, Diagnostics &diagnostics);
 
+  /// From here on the fields are those of the file's text part (TextPart.h), if it has one.
+  void takeTextPart();
+
   /// Applies the settings. `fields` are the spec's, `ignores` all globs: any other name is an error (Q010).
   void apply(const std::vector<Setting> &settings, const std::vector<const ConfigField *> &fields,
              const std::vector<std::string> &ignores, Diagnostics &diagnostics);
@@ -41,6 +44,7 @@ private:
   std::shared_ptr<const Source> source;
   ObjectRef root;
   std::map<std::string, Value> settings;
+  std::string part; // the object of the file in which the fields are; empty: the file's own
   bool changed = false;
 };
 

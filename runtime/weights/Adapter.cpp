@@ -6,6 +6,7 @@
 #include "runtime/weights/AdapterBase.h"
 #include "runtime/weights/LowRankSum.h"
 #include "runtime/weights/PackedFile.h"
+#include "runtime/weights/TextPart.h"
 #include "support/Files.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
@@ -119,6 +120,7 @@ public:
     auto found = changed.find(name);
     return found == changed.end() ? below->find(name) : &found->second;
   }
+  bool hasTextPart() const override { return below->hasTextPart(); }
 
 private:
   std::unique_ptr<TensorSource> below, adapter;
@@ -148,6 +150,8 @@ private:
     for (const char *start : {"base_model.model.", "base_model."})
       if (rest == name && name.starts_with(start))
         rest = name.substr(std::string(start).size());
+    if (std::string inner = nameInTextPart(rest); below->hasTextPart() && !inner.empty())
+      rest = inner;
     for (bool embedding : {false, true}) {
       const std::string a = embedding ? ".lora_embedding_A" : ".lora_A.weight";
       const std::string b = embedding ? ".lora_embedding_B" : ".lora_B.weight";

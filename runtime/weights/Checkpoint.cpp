@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 #include "runtime/formats/PackedTensors.h"
 #include "runtime/gguf/Gguf.h"
+#include "runtime/weights/TextPart.h"
 #include "support/Json.h"
 
 #include <functional>
@@ -22,6 +23,9 @@ public:
   TableSource(std::string path, std::map<std::string, StoredTensor> tensors)
       : label(std::move(path)), tensors(std::move(tensors)) {
     joinPackedTensors(this->tensors);
+    for (const auto &[name, tensor] : this->tensors)
+      if (std::string inner = nameInTextPart(name); !inner.empty() && inner != name)
+        ofTextPart.emplace(inner, name);
   }
   const std::string &path() const override { return label; }
   std::vector<std::string> names() const override {
@@ -32,12 +36,16 @@ public:
   }
   const StoredTensor *find(const std::string &name) const override {
     auto found = tensors.find(name);
+    if (auto part = ofTextPart.find(name); found == tensors.end() && part != ofTextPart.end())
+      found = tensors.find(part->second);
     return found == tensors.end() ? nullptr : &found->second;
   }
+  bool hasTextPart() const override { return !ofTextPart.empty(); }
 
 private:
   std::string label;
   std::map<std::string, StoredTensor> tensors;
+  std::map<std::string, std::string> ofTextPart; // their names there, and here
 };
 
 std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<const MappedFile> file) {

@@ -4,6 +4,7 @@
 // Everything is reported at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list
 // shows the pattern.
 #include "runtime/Error.h"
+#include "runtime/weights/TextPart.h"
 #include "runtime/weights/Weights.h"
 #include "support/Glob.h"
 #include "support/Nearest.h"
@@ -71,7 +72,6 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
                     " holds weights packed for kernels, not a checkpoint's tensors; give the checkpoint "
                     "that they were made of");
   std::vector<const StoredTensor *> result;
-  std::set<std::string> usedNames;
   std::vector<const ParameterInfo *> absent;
   std::vector<std::string> missing, wrong, unusedLines, unused;
   for (const ParameterInfo &parameter : description.parameters) {
@@ -80,7 +80,6 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       found = source.find(name);
       if (!found)
         continue;
-      usedNames.insert(name);
       if (found->shape != parameter.shape)
         wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) +
                         placeOf(parameter));
@@ -93,11 +92,19 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       absent.push_back(&parameter);
     result.push_back(found);
   }
-  for (const std::string &name : source.names()) {
+  const std::set<const StoredTensor *> used(result.begin(), result.end());
+  auto isOfOtherPart = [&](const std::string &name) { return source.hasTextPart() && nameInTextPart(name).empty(); };
+  const std::vector<std::string> names = source.names();
+  const bool textAlone = std::none_of(names.begin(), names.end(), [&](const std::string &name) {
+    return isOfOtherPart(name) && used.count(source.find(name));
+  });
+  for (const std::string &name : names) {
     const StoredTensor &tensor = *source.find(name);
+    if (textAlone && isOfOtherPart(name))
+      continue;
     bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(),
                                [&](const std::string &glob) { return matchGlob(glob, name); });
-    if (usedNames.count(name) || ignored || isCopy(tensor, result))
+    if (used.count(&tensor) || ignored || isCopy(tensor, result))
       continue;
     unused.push_back(name);
     unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + typeName(tensor) +

@@ -21,6 +21,9 @@ public:
   /// A tensor's storage type, shape and bytes, which stay where they are as long as the source lives; null if there is
   /// none of that name.
   virtual const StoredTensor *find(const std::string &name) const = 0;
+  /// Whether it is a multimodal checkpoint. `find` then takes the names that tensors of its text part have where that is a
+  /// model by itself, too (TextPart.h).
+  virtual bool hasTextPart() const { return false; }
   /// The same without adapters.
   virtual const TensorSource &base() const { return *this; }
 

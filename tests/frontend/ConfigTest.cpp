@@ -99,6 +99,31 @@ TEST(Config, WarnsOfFieldsThatNothingReads) {
       << outcome.text;
 }
 
+TEST(Config, TextPartOfAMultimodalModel) {
+  const std::string config =
+      R"({"hidden": 5, "pad_token_id": 7, "eos_token_id": 8, "tie_word_embeddings": false, "image_token": 9,
+  "vision": {"hidden": 3}, "text_config": {"hidden": 6, "rope": {"theta": 5.5}, "extra": 1, "eos_token_id": 2, "tie_word_embeddings": true}})";
+  Outcome outcome;
+  Checked checked = bound(config, {}, outcome);
+  EXPECT_EQ(nlohmann::json::parse(checked.configJson)["size"], 6);
+  EXPECT_EQ(nlohmann::json::parse(checked.configJson)["theta"], 5.5);
+  EXPECT_EQ(outcome.warnings, 2u) << "extra and tie_word_embeddings, nothing of the whole: " << outcome.text;
+  EXPECT_NE(outcome.text.find("config.json:2:81: warning Q043: config.json has extra = 1"), std::string::npos)
+      << outcome.text;
+  const nlohmann::json file = nlohmann::json::parse(checked.fileConfigJson); // for the runtime
+  EXPECT_EQ(file["eos_token_id"], 2);
+  EXPECT_EQ(file["pad_token_id"], 7) << "where the part has none";
+  EXPECT_EQ(file["tie_word_embeddings"], false) << "the whole says how its head is tied";
+  EXPECT_FALSE(file.contains("vision"));
+  EXPECT_EQ(nlohmann::json::parse(bound(config, {{"hidden", "9"}}, outcome).configJson)["size"], 9);
+
+  // A spec of the whole names the part itself.
+  const std::string whole = ("quern 1\nmodel m {\n  config { a @ \"hidden\" = 1, b @ \"text_config.hidden\" = 1 }\n  "
+                             "require a == 5 and b == 6\n"
+                             "  forward(tokens: int[B, T]) -> [B, T] { return real(tokens) }\n}\n");
+  EXPECT_EQ(check(whole, R"({"hidden": 5, "text_config": {"hidden": 6}})").codes, "");
+}
+
 TEST(Config, InfinityInBothSpellings) {
   std::string spec = ("quern 1\nmodel m {\n  config { least = 0.0, most = [0.0, 1.0], name = \"\" }\n"
                       "  require least == -inf and most[1] == inf and name == \"Infinity\"\n"
@@ -139,6 +164,22 @@ TEST(Architectures, FindTheSpecOfACheckpoint) {
   EXPECT_EQ(found("[]"), "Q041");
   for (const auto &[fixture, name] : fixtures())
     EXPECT_EQ(found(read(dataDir() / fixture / "config.json")), name) << fixture;
+}
+
+TEST(Architectures, TextPartsAreFound) {
+  Diagnostics diagnostics;
+  auto found = [&](const std::string &config) { return findArchitecture(config, "config.json", diagnostics); };
+  auto part = found(
+      R"({"architectures": ["AriaForConditionalGeneration"], "model_type": "aria", "text_config": {"model_type": "llama"}})");
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->architecture->spec + " " + part->foundBy + " " + part->whole,
+            "llama llama AriaForConditionalGeneration");
+  EXPECT_EQ(part->otherClass, "");
+  auto known = found(R"({"architectures": ["SiglipModel"], "text_config": {"model_type": "llama"}})");
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->architecture->spec + known->whole, "siglip") << "a spec of the whole comes first";
+  EXPECT_FALSE(found(R"({"model_type": "aria", "text_config": {"model_type": {}}})"));
+  EXPECT_FALSE(found(R"({"model_type": "aria", "text_config": [3]})"));
 }
 
 TEST(Architectures, UnknownOnesNameTheNearest) {

@@ -48,4 +48,26 @@ TEST(Adapter, CutAndCorrupted) {
   }
 }
 
+/// As PEFT names it over transformers 5, whatever the layout of the base's file.
+TEST(Adapter, OfAMultimodalModelsTextPart) {
+  auto base = TensorSource::open(dataPath("gemma3"));
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  ASSERT_TRUE(base->find(name));
+  const std::vector<float> before = numbersOf(*base->find(name));
+  const std::vector<int64_t> shape = base->find(name)->shape;
+  const std::vector<float> a(size_t(shape[1]), 1), b(size_t(shape[0]), 0.5f);
+  const std::string stem = "base_model.model.model.language_model.layers.0.self_attn.q_proj.";
+  quern::support::TemporaryFolder folder;
+  writeSafetensors(folder.path() + "/adapter_model.safetensors",
+                   {{stem + "lora_A.weight", Dtype::F32, {1, shape[1]}, a.data()},
+                    {stem + "lora_B.weight", Dtype::F32, {shape[0], 1}, b.data()}});
+  test::writeText(folder.path() + "/adapter_config.json", R"({"peft_type": "LORA", "r": 1, "lora_alpha": 4})");
+  auto source = withAdapter(std::move(base), folder.path(), Description());
+  EXPECT_TRUE(source->hasTextPart());
+  const std::vector<float> after = numbersOf(*source->find(name));
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < after.size(); ++i)
+    ASSERT_FLOAT_EQ(after[i], before[i] + 2);
+}
+
 } // namespace

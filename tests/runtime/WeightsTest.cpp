@@ -78,6 +78,30 @@ TEST(Matching, TellsAllThatIsWrongAtOnce) {
   }
 }
 
+TEST(Matching, TextPartOfAMultimodalCheckpoint) {
+  Description d;
+  d.model = "m";
+  d.parameters = {parameter({"model.norm.weight"}, {2}, ""), parameter({"lm_head.weight"}, {3}, "")};
+  auto isRead = [&](const std::vector<std::string> &names) { // norm, head, and what else there is
+    std::vector<Stored> tensors;
+    for (size_t i = 0; i < names.size(); ++i)
+      tensors.push_back({names[i], Dtype::F32, {std::min<int64_t>(int64_t(i) + 2, 4)}, counting(4)});
+    std::unique_ptr<TensorSource> c = checkpoint(tensors);
+    std::vector<const StoredTensor *> found = matchParameters(d, *c);
+    return found[0] == c->find(names[0]) && found[1] == c->find(names[1]);
+  };
+  EXPECT_TRUE(isRead({"model.language_model.norm.weight", "lm_head.weight", "model.visual.w", "mtp.norm"}));
+  EXPECT_TRUE(isRead({"language_model.model.norm.weight", "language_model.lm_head.weight", "vision_tower.w"}));
+  EXPECT_TRUE(isRead({"model.text_model.norm.weight", "lm_head.weight", "model.connector.w"}));
+  EXPECT_THROW(isRead({"model.norm.weight", "lm_head.weight", "visual.w"}), UserError)
+      << "nothing says that it has parts";
+  EXPECT_THROW(isRead({"model.language_model.norm.weight", "lm_head.weight", "model.language_model.other"}), UserError);
+  // A model of both parts, by the names of the file: what it leaves out is named, of either part.
+  d.parameters = {parameter({"language_model.model.norm.weight"}, {2}, ""), parameter({"tower.a"}, {3}, "")};
+  EXPECT_TRUE(isRead({"language_model.model.norm.weight", "tower.a"}));
+  EXPECT_THROW(isRead({"language_model.model.norm.weight", "tower.a", "tower.b"}), UserError);
+}
+
 TEST(Matching, WhatMayBeAbsentIsItsInitialValue) {
   Description d;
   d.model = "m";

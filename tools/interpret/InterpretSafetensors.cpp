@@ -4,6 +4,7 @@
 #include "tools/interpret/TensorText.h"
 
 #include "runtime/Error.h"
+#include "runtime/weights/TextPart.h"
 
 #include <algorithm>
 
@@ -65,13 +66,18 @@ SafetensorsFiles::SafetensorsFiles(const std::string &path) {
 }
 
 void SafetensorsFiles::add(const std::string &path, std::map<std::string, runtime::StoredTensor> read) {
-  for (auto &[name, tensor] : read)
+  for (auto &[name, tensor] : read) {
+    if (std::string inner = runtime::nameInTextPart(name); !inner.empty())
+      ofTextPart.emplace(inner, name);
     if (!tensors.emplace(name, StoredTensor(std::move(tensor))).second)
       throw support::UserError(path + ": " + support::quote(name) + " is stored twice");
+  }
 }
 
 const StoredTensor *SafetensorsFiles::find(const std::string &name) const {
   auto found = tensors.find(name);
+  if (auto part = ofTextPart.find(name); found == tensors.end() && part != ofTextPart.end())
+    found = tensors.find(part->second);
   return found == tensors.end() ? nullptr : &found->second;
 }
 

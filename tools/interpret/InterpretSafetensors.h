@@ -43,6 +43,8 @@ public:
 
 private:
   std::map<std::string, StoredTensor> tensors;
+  std::map<std::string, std::string>
+      ofTextPart; // of a multimodal checkpoint (runtime/weights/TextPart.h), and their names here
   void add(const std::string &path, std::map<std::string, runtime::StoredTensor> read);
 };
 

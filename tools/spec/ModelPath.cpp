@@ -292,7 +292,10 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
       throw std::runtime_error(config + ": the weights are stored sparsely (sparsity_config.format " + form.dump() +
                                "), which programs do not read; take a dense checkpoint");
   }
-  return {&architecture, found.foundBy, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
+  const std::string type = found.whole.empty()
+                               ? found.foundBy
+                               : "the text part (" + found.foundBy + ") of a " + support::printable(found.whole);
+  return {&architecture, type, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
 }
 
 } // namespace quern::tools

@@ -24,7 +24,7 @@ ModelPath findModel(const std::string &name);
 /// A checkpoint, looked at before anything is compiled.
 struct Checkpoint {
   const frontend::Architecture *architecture;
-  std::string type; ///< what it calls its architecture: LlamaForCausalLM, or llama in a GGUF file
+  std::string type; ///< what it calls its architecture: LlamaForCausalLM, or llama in a GGUF file; for messages
   std::string
       folder; ///< what programs take as --weights: a folder with config.json, or a GGUF file (the first of its parts)
   std::string adapter; ///< the folder of a LoRA adapter, if that was named; the rest is its base model then

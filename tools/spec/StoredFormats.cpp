@@ -4,6 +4,7 @@
 
 #include "runtime/files/Safetensors.h"
 #include "runtime/weights/TensorSource.h"
+#include "runtime/weights/TextPart.h"
 #include "support/Glob.h"
 #include "support/Storage.h"
 
@@ -78,10 +79,11 @@ std::set<std::string> widenedTypes(const std::map<std::string, std::string> &typ
 std::map<std::string, std::string> storedTypes(const std::string &path) {
   std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
   std::map<std::string, std::string> types;
-  for (const std::string &name : source->names())
-    if (const runtime::StoredTensor &tensor = *source->find(name);
-        tensor.shape.size() >= 2 && name.find_first_of("=,*?[") == std::string::npos)
-      types[name] = tensor.reader && tensor.reader->heldBy() ? tensor.reader->heldBy() : typeName(tensor);
+  for (const std::string &stored : source->names())
+    if (const runtime::StoredTensor &tensor = *source->find(stored);
+        tensor.shape.size() >= 2 && stored.find_first_of("=,*?[") == std::string::npos)
+      if (std::string name = source->hasTextPart() ? runtime::nameInTextPart(stored) : stored; !name.empty())
+        types[name] = tensor.reader && tensor.reader->heldBy() ? tensor.reader->heldBy() : typeName(tensor);
   return types;
 }
 
