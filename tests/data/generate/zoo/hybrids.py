@@ -79,3 +79,17 @@ decoder("kimi-linear", tf.KimiLinearConfig, tf.KimiLinearForCausalLM,
          r"layers\.2\.block_sparse_moe\.gate\.weight", r"layers\.1\.block_sparse_moe\.experts\.1\.w2\.weight"], shifts={"A_log": -2.5},
         classic=dict(layer_types=None, mlp_layer_types=None, linear_head_dim=None, linear_num_heads=None, linear_conv_kernel_dim=None, linear_attn_config=KDA, first_k_dense_replace=1, mla_use_nope=True,
                      moe_layer_freq=1, moe_router_activation_func="sigmoid", num_nextn_predict_layers=0, rope_scaling=None, rope_theta=10000.0, use_grouped_topk=True))
+QWEN35 = dict(head_dim=8, num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], linear_conv_kernel_dim=4, linear_key_head_dim=6, linear_value_head_dim=5,
+              linear_num_key_heads=2, linear_num_value_heads=4, rope_parameters=rope(10000.0, partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True))
+QWEN35_GRADS = [r"layers\.0\.linear_attn\.(A_log|dt_bias|in_proj_[zab]\.weight)", r"layers\.2\.linear_attn\.(in_proj_qkv|conv1d|norm)\.weight", r"layers\.1\.self_attn\.([qk]_norm|q_proj)\.weight"]
+QWEN35_CLASSIC = dict(layer_types=None, full_attention_interval=2, attn_output_gate=True, output_gate_type="swish", mamba_ssm_dtype="float32", mtp_num_hidden_layers=1, mtp_use_dedicated_embeddings=False,
+                      mlp_only_layers=[], partial_rotary_factor=0.5)
+decoder("qwen3-5", tf.Qwen3_5TextConfig, tf.Qwen3_5ForCausalLM, tiny(hidden_size=16, intermediate_size=24, tie_word_embeddings=True, **QWEN35),
+        "Gated delta rule in layers 0 and 2 (2 key heads of 6, 4 value heads of 5, projections of queries, keys and values in one, gate, beta and step by themselves), attention with an output gate in layer 1, norms (1 + w), "
+        "half of each head rotates; an MLP in each layer, tied head. A_log is shifted by -2.5.",
+        QWEN35_GRADS + [r"layers\.1\.mlp\.down_proj\.weight"], emb_std=0.5, signed_norm="model.norm.weight", shifts={"A_log": -2.5}, classic=QWEN35_CLASSIC)
+decoder("qwen3-5-moe", tf.Qwen3_5MoeTextConfig, tf.Qwen3_5MoeForCausalLM,
+        {k: v for k, v in tiny(hidden_size=16, moe_intermediate_size=8, shared_expert_intermediate_size=12, num_experts=4, num_experts_per_tok=2, **QWEN35).items() if k != "intermediate_size"},
+        "qwen3-5 with 4 experts, top 2 of softmax over all, normalised, and a shared one with a gate; untied head. A_log is shifted by -2.5.",
+        QWEN35_GRADS + [r"layers\.0\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.2\.mlp\.shared_expert(_gate|\.up_proj)\.weight"], shifts={"A_log": -2.5},
+        gains={"mlp.gate.weight": 2.5}, classic=QWEN35_CLASSIC)
