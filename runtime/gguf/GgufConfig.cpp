@@ -97,14 +97,15 @@ constexpr Own own[] = {
     {"deepseek2 dots1 glm4moe nemotron_h_moe", {"n_routed_experts", "~.expert_count"}},
     {"deepseek2 dots1 glm4moe", {"n_shared_experts", "~.expert_shared_count"}},
     {"deepseek2 dots1 glm4moe kimi-linear", {"first_k_dense_replace", "~.leading_dense_block_count"}},
-    {"deepseek2 dots1 glm4moe qwen2moe qwen3moe qwen3next lfm2moe ernie4_5-moe kimi-linear nemotron_h_moe",
+    {"deepseek2 dots1 glm4moe qwen2moe qwen3moe qwen3next qwen35moe lfm2moe ernie4_5-moe kimi-linear nemotron_h_moe",
      {"moe_intermediate_size", "~.expert_feed_forward_length"}},
     {"deepseek2 dots1 glm4moe kimi-linear nemotron_h_moe", {"routed_scaling_factor", "~.expert_weights_scale"}},
     {"deepseek2 dots1 glm4moe nemotron_h_moe", {"norm_topk_prob", "~.expert_weights_norm"}},
     {"deepseek2 dots1 glm4moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
     {"deepseek2 dots1 glm4moe nemotron_h_moe kimi-linear", {"topk_group", "~.expert_group_used_count"}},
-    {"qwen2moe qwen3moe qwen3next olmoe lfm2moe hunyuan-moe jamba kimi-linear", {"num_experts", "~.expert_count"}},
-    {"qwen2moe qwen3next", {"shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
+    {"qwen2moe qwen3moe qwen3next qwen35moe olmoe lfm2moe hunyuan-moe jamba kimi-linear",
+     {"num_experts", "~.expert_count"}},
+    {"qwen2moe qwen3next qwen35moe", {"shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
     {"lfm2moe", {"num_dense_layers", "~.leading_dense_block_count"}},
     {"hunyuan-moe", {"moe_topk", "~.expert_used_count"}},
     {"ernie4_5-moe", {"moe_num_experts", "~.expert_count"}},
@@ -138,11 +139,11 @@ constexpr Own own[] = {
     {"jamba", {"mamba_dt_rank", "~.ssm.time_step_rank"}},
     {"kimi-linear", {"linear_head_dim", "~.kda.head_dim"}},
     {"kimi-linear", {"linear_conv_kernel_dim", "~.ssm.conv_kernel"}},
-    {"qwen3next", {"linear_conv_kernel_dim", "~.ssm.conv_kernel"}},
-    {"qwen3next", {"linear_key_head_dim", "~.ssm.state_size"}},
-    {"qwen3next", {"linear_num_key_heads", "~.ssm.group_count"}},
-    {"qwen3next", {"linear_num_value_heads", "~.ssm.time_step_rank"}},
-    {"qwen3next", {"full_attention_interval", "~.full_attention_interval"}},
+    {"qwen3next qwen35 qwen35moe", {"linear_conv_kernel_dim", "~.ssm.conv_kernel"}},
+    {"qwen3next qwen35 qwen35moe", {"linear_key_head_dim", "~.ssm.state_size"}},
+    {"qwen3next qwen35 qwen35moe", {"linear_num_key_heads", "~.ssm.group_count"}},
+    {"qwen3next qwen35 qwen35moe", {"linear_num_value_heads", "~.ssm.time_step_rank"}},
+    {"qwen3next qwen35 qwen35moe", {"full_attention_interval", "~.full_attention_interval"}},
     // T5.
     {"t5", {"d_model", "~.embedding_length"}},
     {"t5", {"d_kv", "~.attention.key_length"}},
@@ -179,6 +180,8 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"qwen2moe", "qwen2_moe"},
                                                                     {"qwen3moe", "qwen3_moe"},
                                                                     {"qwen3next", "qwen3_next"},
+                                                                    {"qwen35", "qwen3_5_text"},
+                                                                    {"qwen35moe", "qwen3_5_moe_text"},
                                                                     {"starcoder", "gpt_bigcode"}};
 
 /// A float of 32 bits as the shortest decimal that gives it: 1e-06, not 9.99999997e-07.
@@ -244,7 +247,7 @@ private:
                norms = has(".attn_q_norm.weight");
     if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
                 "seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe phimoe falcon-h1 "
-                "nemotron_h nemotron_h_moe qwen3next"))
+                "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe"))
       config["attention_bias"] = bias;
     if (isOneOf("llama seed_oss") && !mixtral) {
       config["attention_bias"] = bias;
@@ -286,7 +289,7 @@ private:
       return;
     if (!config.contains("rope_theta"))
       config["rope_theta"] = 10000.0;
-    if (isOneOf("stablelm gptneox phi3 phi2 nemotron chatglm glm4 glm4moe qwen3next") &&
+    if (isOneOf("stablelm gptneox phi3 phi2 nemotron chatglm glm4 glm4moe qwen3next qwen35 qwen35moe") &&
         file.has("~.rope.dimension_count"))
       config[isOneOf("gptneox") ? "rotary_pct" : "partial_rotary_factor"] =
           number("~.rope.dimension_count") / headWidth();

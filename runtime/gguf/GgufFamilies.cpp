@@ -40,7 +40,7 @@ public:
       mambaParts();
     else if (isOneOf("lfm2 lfm2moe"))
       lfm2();
-    else if (family == "qwen3next")
+    else if (isOneOf("qwen3next qwen35 qwen35moe"))
       config["linear_value_head_dim"] = int64_t(number("~.ssm.inner_size") / number("~.ssm.time_step_rank"));
     else if (family == "qwen3moe")
       config["norm_topk_prob"] = true;
@@ -56,7 +56,7 @@ public:
       t5();
     if (isOneOf("bert nomic-bert modern-bert qwen3 qwen2 llama"))
       sentences();
-    if (isOneOf("qwen3next kimi-linear"))
+    if (isOneOf("qwen3next qwen35 qwen35moe kimi-linear"))
       layerTypes("linear_attention", "full_attention");
   }
 

@@ -19,7 +19,10 @@ enum class Change {
   KeyHeads, // the same, where the model has some queries, a key and a value for each head of keys
   PlusOne,
   MinusExp, // -exp(x): a recurrence's rates
-  Stacked   // one tensor for all experts (or heads); {} in the name counts them
+  Tiled,    // heads of values in turns, one for each head of keys, where the model has those of a head of keys together
+  TiledMinusExp,
+  TiledColumns, // the same for columns
+  Stacked       // one tensor for all experts (or heads); {} in the name counts them
 };
 
 /// The shape on Hugging Face, where it is another one than the file's.

@@ -46,6 +46,13 @@ RowOrder::Place RowOrder::operator()(int64_t row) const {
       return {0, 2 * keyHeads * key + head * rest + within - 2 * key};
     return {1, head * rest + within - 2 * key - rest};
   }
+  case Tiled: {
+    const int64_t each = rows[0] / matrices, within = row % each - first;
+    if (within < 0)
+      return {0, row};
+    const int64_t width = (each - first) / heads, head = within / width, share = heads / keyHeads;
+    return {0, row - within + (head % share * keyHeads + head / share) * width + within % width};
+  }
   }
   return {0, first + row};
 }
@@ -66,7 +73,7 @@ void RowReader::read(int64_t first, int64_t count, float *to) const {
 const uint8_t *RowReader::block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                                 uint8_t *room) const {
   const BlockFormat *stored = parts[0].format;
-  if (!stored || change != Change::None || stride != 1 || hasFactors(parts))
+  if (!stored || change != Change::None || stride != 1 || hasFactors(parts) || columns % stored->elements)
     return nullptr;
   const auto [part, row] = order(first / columns);
   const int64_t from = row * columns + first % columns, each = stored->elements;
@@ -81,7 +88,7 @@ const uint8_t *RowReader::block(std::string_view format, int64_t first, int64_t 
 
 const char *RowReader::heldBy() const {
   const BlockFormat *format = parts[0].format;
-  if (hasFactors(parts))
+  if (hasFactors(parts) || (format && columns % format->elements)) // parts of blocks move
     return "F32";
   if (!format || change != Change::None || !fitsGroups(*format, 8))
     return nullptr;

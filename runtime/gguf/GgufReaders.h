@@ -18,10 +18,11 @@ struct RowOrder {
     KeyHeads,    // for each head of keys its queries, its key and its values, stored one kind after the other
     Halves,      // of each matrix first the one part, then the other
     Alternating, // of each matrix the parts' rows in turns
-    Linear       // for each head of keys its query, key and values of the first part, then its rows of the second
+    Linear,      // for each head of keys its query, key and values of the first part, then its rows of the second
+    Tiled        // of each matrix `first` rows as stored, then for each head of keys its heads, stored in turns
   };
   Kind kind = AsStored;
-  int64_t first = 0; // of a part of a tensor: its stored row
+  int64_t first = 0; // of a part of a tensor: its stored row; or how many rows stay
   int64_t heads = 1, keyHeads = 1;
   int64_t matrices = 1;     // that lie behind each other
   int64_t rows[2] = {0, 0}; // of the parts

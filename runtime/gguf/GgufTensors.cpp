@@ -180,6 +180,8 @@ private:
     std::shared_ptr<RowReader> its = reader(tensor);
     if (change == Change::PlusOne || change == Change::MinusExp)
       its->change = change;
+    else if (change == Change::Tiled || change == Change::TiledMinusExp || change == Change::TiledColumns)
+      tile(*its, change, name, tensor);
     else if (change == Change::Transposed)
       return turned(tensor, its, shape);
     else if (change != Change::None)
@@ -197,6 +199,31 @@ private:
     lying->order.matrices = matricesOf(*lying, shape);
     std::swap(shape.end()[-1], shape.end()[-2]);
     return coded(tensor, shape, std::make_shared<TransposedReader>(lying));
+  }
+
+  /// Qwen3.5's heads of values, of which each head of keys has some.
+  void tile(RowReader &reader, Change change, const std::string &name, const GgufTensor &tensor) const {
+    RowOrder &order = reader.order;
+    const int64_t heads = count("~.ssm.time_step_rank"), keyHeads = count("~.ssm.group_count"),
+                  width = heads ? count("~.ssm.inner_size") / heads : 0;
+    if (heads < 1 || keyHeads < 1 || heads % keyHeads || width < 1)
+      misfit(name, tensor, "does not fit the counts of heads");
+    if (change == Change::TiledColumns) { // pieces of rows are the rows
+      if (reader.columns != heads * width)
+        misfit(name, tensor, "does not fit the counts of heads");
+      order.matrices = order.rows[0];
+      order.rows[0] *= heads;
+      reader.columns = width;
+    } else {
+      order.first = order.rows[0] - heads * (order.rows[0] == heads ? 1 : width);
+      if (order.first < 0)
+        misfit(name, tensor, "does not fit the counts of heads");
+    }
+    if (change == Change::TiledMinusExp)
+      reader.change = Change::MinusExp;
+    order.kind = RowOrder::Tiled;
+    order.heads = heads;
+    order.keyHeads = keyHeads;
   }
 
   RowOrder headsOf(RowOrder order, Change change, const std::string &name, const GgufTensor &tensor) const {

@@ -68,7 +68,7 @@ VARIANTS = {
     "nemotron-h": Variant(config=dict(d_head=6)), "olmo": Variant(), "olmo2": Variant(), "olmo3": Variant(), "olmoe": Variant(kw=dict(rms_norm_eps=1e-5)), "phi": Variant(), "phi3": Variant(kw=SMALL | dict(hidden_size=32)),
     "phi3-longrope": Variant(kw=SMALL), "phi4-mini": Variant(), "phimoe": Variant(kw=dict(router_jitter_noise=0.01, rope_parameters=PHIMOE), config=dict(architectures=["PhiMoEForCausalLM"])),
     "qwen2": Variant(kw=SMALL), "qwen2-moe": Variant(kw=dict(decoder_sparse_step=1)), "qwen3": Variant(), "qwen3-moe": Variant(kw=dict(mlp_only_layers=[])),
-    "qwen3-next": Variant(kw=SMALL | dict(hidden_size=24, moe_intermediate_size=8, shared_expert_intermediate_size=12)), "seed-oss": Variant(), "smollm3": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "stablelm": Variant(kw=SMALL | dict(hidden_size=24)), "starcoder2": Variant(kw=SMALL | dict(sliding_window=None)), "t5": Variant(kw=FAR | dict(d_model=16, d_ff=24, num_heads=2)), "umt5": Variant(kw=FAR),
+    "qwen3-next": Variant(kw=SMALL | dict(hidden_size=24, moe_intermediate_size=8, shared_expert_intermediate_size=12)), "qwen3-5": Variant(), "qwen3-5-moe": Variant(), "seed-oss": Variant(), "smollm3": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "stablelm": Variant(kw=SMALL | dict(hidden_size=24)), "starcoder2": Variant(kw=SMALL | dict(sliding_window=None)), "t5": Variant(kw=FAR | dict(d_model=16, d_ff=24, num_heads=2)), "umt5": Variant(kw=FAR),
     "sentence-bert": Variant("bert", sentence="mean"), "sentence-xlm-roberta": Variant("xlm-roberta", sentence="cls"),
     "sentence-distilbert": Variant("distilbert", sentence="mean"), "sentence-modernbert": Variant("modernbert", sentence="cls", config=dict(global_attn_every_n_layers=3)),
     "sentence-qwen3": Variant("qwen3", sentence="last"),
@@ -80,6 +80,7 @@ VARIANTS = {
     "gpt-oss-q8_0": Variant("gpt-oss", kw=dict(hidden_size=32, intermediate_size=32, swiglu_limit=7.0), coded=True),
     "deepseek-q8_0": Variant("deepseek-v3", kw=deepseek(hidden_size=32, kv_lora_rank=32, qk_nope_head_dim=32, v_head_dim=8), classic=False, coded=True),
     "qwen3-next-q8_0": Variant("qwen3-next", kw=SMALL, coded=True),
+    "qwen3-5-q8_0": Variant("qwen3-5", kw=dict(hidden_size=32, intermediate_size=32, linear_value_head_dim=32), coded=True),
 }
 
 

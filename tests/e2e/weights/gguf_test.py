@@ -77,7 +77,7 @@ class Codes(Coded):
 
 class MoreCodes(Coded):
     def test_all(self):
-        for name in ("phi3", "gpt2", "falcon", "granitemoe", "qwen3-next"):
+        for name in ("phi3", "gpt2", "falcon", "granitemoe", "qwen3-next", "qwen3-5"):
             with self.subTest(name):
                 self.check(name)
 
