@@ -112,6 +112,8 @@ decoder("gpt-neo", tf.GPTNeoConfig, tf.GPTNeoForCausalLM,
         emb_std=0.5, signed_norm="ln_f.weight", classic={})
 decoder("olmoe", tf.OlmoeConfig, tf.OlmoeForCausalLM, tiny(intermediate_size=16, num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, output_router_logits=False, clip_qkv=None),
         "RMSNorm over the whole width of q and k, norms before each half layer; 4 experts, top 2, softmax over all, not renormalised.", SOME + QK_NORM + EXPERTS)
+decoder("flex-olmo", tf.FlexOlmoConfig, tf.FlexOlmoForCausalLM, tiny(intermediate_size=12, num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, output_router_logits=False),
+        "olmo2 (norms behind attention and experts, RMSNorm over the whole width of q and k); 4 experts, top 2, softmax over all, not renormalised.", OLMO + EXPERTS)
 DEEP_YARN = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=16)
 decoder("deepseek-v3", tf.DeepseekV3Config, tf.DeepseekV3ForCausalLM,
         tiny(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, n_shared_experts=1, n_group=4, topk_group=2, num_experts_per_tok=3, routed_scaling_factor=1.5, norm_topk_prob=True, first_k_dense_replace=1,
@@ -177,6 +179,21 @@ decoder("glm4-moe", tf.Glm4MoeConfig, tf.Glm4MoeForCausalLM, tiny(head_dim=8, n_
 decoder("dots1", tf.Dots1Config, tf.Dots1ForCausalLM, tiny(n_group=4, topk_group=2, sliding_window=5, max_window_layers=1, **SIGMOID),
         "glm4-moe with whole heads rotating, a bias also on o, a window of 5 in the second layer, and 4 groups of experts.", [r"layers\.0\.self_attn\.o_proj\.bias"] + QK_NORM + ROUTED,
         classic=dict(FLAT, layer_types=None, scoring_func="noaux_tc"))
+SHARED = {k: v for k, v in SIGMOID.items() if k not in ("n_routed_experts", "n_shared_experts", "first_k_dense_replace", "attention_bias")} | dict(num_experts=8, num_shared_experts=2)
+decoder("solar-open", tf.SolarOpenConfig, tf.SolarOpenForCausalLM,
+        {k: v for k, v in tiny(head_dim=8, n_group=2, topk_group=1, **SIGMOID).items() if k not in ("intermediate_size", "first_k_dense_replace")},
+        "glm4-moe without dense layers and norms on heads, with whole heads rotating; 8 experts in 2 groups, top 3 of the better group of sigmoid + bias.", QKV_BIAS + ROUTED,
+        classic=dict(FLAT, partial_rotary_factor=1.0, use_qk_norm=False, first_k_dense_replace=0, intermediate_size=24))
+decoder("exaone-moe", tf.ExaoneMoeConfig, tf.ExaoneMoeForCausalLM,
+        tiny(head_dim=8, n_group=4, topk_group=2, sliding_window=6, sliding_window_pattern=2, layer_types=["sliding_attention", "full_attention"], first_k_dense_replace=1, **SHARED),
+        "exaone4's attention (norms on each head of q and k, first layer with a window of 6 and rotary positions, second with neither) behind norms; first layer dense, second with 8 experts in 4 groups, top 3 of "
+        "the best 2 groups of sigmoid + bias, normalised, times 1.5; two shared experts.", QK_NORM + ROUTED,
+        classic=dict(FLAT, layer_types=None, mlp_layer_types=None, num_nextn_predict_layers=1, scoring_func="sigmoid", topk_method="noaux_tc"))
+decoder("hy-v3", tf.HYV3Config, tf.HYV3ForCausalLM,
+        tiny(head_dim=8, attention_bias=True, router_scaling_factor=1.5, **{k: v for k, v in SHARED.items() if k not in ("norm_topk_prob", "routed_scaling_factor")}),
+        "dots1's attention; first layer dense, second with 8 experts, top 3 of sigmoid + bias, normalised, times 1.5; two shared experts.",
+        [r"layers\.0\.self_attn\.o_proj\.bias", r"layers\.1\.mlp\.router\.gate\.weight", r"layers\.1\.mlp\.shared_mlp\.up_proj\.weight"] + QK_NORM,
+        classic=dict(FLAT, mlp_layer_types=None, first_k_dense_replace=1, route_norm=True, moe_router_use_sigmoid=True, moe_router_enable_expert_bias=True, enable_lm_head_fp32=True, qk_norm=True))
 decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
         tiny(num_key_value_heads=4, n_group=2, topk_group=1, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
              **{k: v for k, v in dict(SIGMOID, attention_bias=False).items() if k != "first_k_dense_replace"}),
