@@ -225,6 +225,13 @@ decoder("hunyuan-v1-dense", tf.HunYuanDenseV1Config, tf.HunYuanDenseV1ForCausalL
 decoder("hunyuan-v1-moe", tf.HunYuanMoEV1Config, tf.HunYuanMoEV1ForCausalLM, tiny(head_dim=6, intermediate_size=12, num_experts=4, moe_topk=2),
         "hunyuan-v1-dense's attention; 4 experts, top 2, softmax over all, renormalised, and an MLP for every token.", HUNYUAN + [r"layers\.[01]\.mlp\.gate\.wg\.weight", r"layers\.1\.mlp\.shared_mlp\.up_proj\.weight"],
         classic=dict(FLAT, moe_topk=[2, 2], num_shared_expert=[1, 1], moe_intermediate_size=[12, 12], use_mixed_mlp_moe=True))
+decoder("jetmoe", tf.JetMoeConfig, tf.JetMoeForCausalLM,
+        {k: v for k, v in tiny(kv_channels=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, activation_function="silu", tie_word_embeddings=True, output_router_logits=False).items()
+         if k not in ("num_attention_heads", "hidden_act")},
+        "Experts in attention, too: 4, top 2, softmax over the chosen, each with queries and an output projection of its own for 2 heads of 8, beside keys and values that all share; the same for MLPs; a bias behind each "
+        "mixture, norms in layers with 1e-6, tied head.",
+        [r"layers\.[01]\.self_attention\.experts\.((in|out)put_linear\.weight|router\.layer\.weight|bias)", r"layers\.0\.self_attention\.kv_proj\.weight", r"layers\.1\.mlp\.(output_linear\.weight|bias)"],
+        emb_std=0.5, signed_norm="model.norm.weight")
 AFM = dict(rope_type="yarn", factor=20.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, original_max_position_embeddings=16)
 decoder("arcee", tf.ArceeConfig, tf.ArceeForCausalLM, tiny(head_dim=8, mlp_bias=True, rope_parameters=rope(500.0, **AFM)), "llama block whose MLP is a squared ReLU without a gate, with biases there; yarn.",
         SOME + [r"layers\.0\.mlp\.(up|down)_proj\.(weight|bias)"], classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=AFM))
