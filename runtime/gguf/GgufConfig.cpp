@@ -94,15 +94,17 @@ constexpr Own own[] = {
     {"granite granitemoe granitehybrid", {"logits_scaling", "~.logit_scale"}},
     {"granitemoe granitehybrid", {"shared_intermediate_size", "~.expert_shared_feed_forward_length"}},
     // Experts.
-    {"deepseek2 dots1 glm4moe nemotron_h_moe", {"n_routed_experts", "~.expert_count"}},
-    {"deepseek2 dots1 glm4moe", {"n_shared_experts", "~.expert_shared_count"}},
-    {"deepseek2 dots1 glm4moe kimi-linear", {"first_k_dense_replace", "~.leading_dense_block_count"}},
-    {"deepseek2 dots1 glm4moe qwen2moe qwen3moe qwen3next qwen35moe lfm2moe ernie4_5-moe kimi-linear nemotron_h_moe",
+    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe", {"n_routed_experts", "~.expert_count"}},
+    {"deepseek2 dots1 glm4moe exaone-moe", {"n_shared_experts", "~.expert_shared_count"}},
+    {"deepseek2 dots1 glm4moe exaone-moe kimi-linear", {"first_k_dense_replace", "~.leading_dense_block_count"}},
+    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe qwen3next qwen35moe lfm2moe ernie4_5-moe kimi-linear "
+     "nemotron_h_moe",
      {"moe_intermediate_size", "~.expert_feed_forward_length"}},
-    {"deepseek2 dots1 glm4moe kimi-linear nemotron_h_moe", {"routed_scaling_factor", "~.expert_weights_scale"}},
-    {"deepseek2 dots1 glm4moe nemotron_h_moe", {"norm_topk_prob", "~.expert_weights_norm"}},
-    {"deepseek2 dots1 glm4moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
-    {"deepseek2 dots1 glm4moe nemotron_h_moe kimi-linear", {"topk_group", "~.expert_group_used_count"}},
+    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 kimi-linear nemotron_h_moe",
+     {"routed_scaling_factor", "~.expert_weights_scale"}},
+    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe", {"norm_topk_prob", "~.expert_weights_norm"}},
+    {"deepseek2 dots1 glm4moe exaone-moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
+    {"deepseek2 dots1 glm4moe exaone-moe nemotron_h_moe kimi-linear", {"topk_group", "~.expert_group_used_count"}},
     {"qwen2moe qwen3moe qwen3next qwen35moe olmoe lfm2moe hunyuan-moe jamba kimi-linear",
      {"num_experts", "~.expert_count"}},
     {"qwen2moe qwen3next qwen35moe", {"shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
@@ -162,6 +164,7 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"command-r", "cohere"},
                                                                     {"deepseek2", "deepseek_v2"},
                                                                     {"ernie4_5-moe", "ernie4_5_moe"},
+                                                                    {"exaone-moe", "exaone_moe"},
                                                                     {"falcon-h1", "falcon_h1"},
                                                                     {"gemma3", "gemma3_text"},
                                                                     {"glm4moe", "glm4_moe"},
@@ -246,7 +249,7 @@ private:
     const bool bias = has(".attn_q.bias") || (has(".attn_qkv.bias") && isOneOf("chatglm")),
                norms = has(".attn_q_norm.weight");
     if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
-                "seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe phimoe falcon-h1 "
+                "seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe falcon-h1 "
                 "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe"))
       config["attention_bias"] = bias;
     if (isOneOf("llama seed_oss") && !mixtral) {

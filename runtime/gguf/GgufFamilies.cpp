@@ -44,12 +44,14 @@ public:
       config["linear_value_head_dim"] = int64_t(number("~.ssm.inner_size") / number("~.ssm.time_step_rank"));
     else if (family == "qwen3moe")
       config["norm_topk_prob"] = true;
-    else if (isOneOf("exaone4 olmo2"))
+    else if (isOneOf("exaone4 exaone-moe olmo2"))
       windows();
     else if (family == "ernie4_5-moe")
       config["moe_layer_end_index"] = lastLayer(".ffn_gate_inp.weight");
     else if (family == "phimoe")
       phimoe();
+    else if (family == "hy_v3")
+      hunyuan3();
     else if (family == "gpt-oss")
       gptOss();
     else if (family == "t5")
@@ -256,6 +258,15 @@ private:
     for (double flag : local)
       types.push_back(flag != 0 ? "sliding_attention" : "full_attention");
     config["layer_types"] = std::move(types);
+  }
+
+  void hunyuan3() {
+    config["n_shared_experts"] =
+        int64_t(number("~.expert_shared_feed_forward_length") / number("~.expert_feed_forward_length"));
+    int64_t dense = 0;
+    while (dense < layers() && !has(dense, ".ffn_gate_inp.weight"))
+      ++dense;
+    config["first_k_dense_replace"] = dense;
   }
 
   /// Published models say their factors on the scores; the file has one for both lengths.

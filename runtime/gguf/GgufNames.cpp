@@ -128,6 +128,7 @@ constexpr GgufName hunyuan[] = {{".attn_q_norm", ".self_attn.query_layernorm"},
                                 {".ffn_gate_shexp", ".mlp.shared_mlp.gate_proj"},
                                 {".ffn_up_shexp", ".mlp.shared_mlp.up_proj"},
                                 {".ffn_down_shexp", ".mlp.shared_mlp.down_proj"}};
+constexpr GgufName hunyuan3[] = {{".exp_probs_b", ".mlp.expert_bias"}}; // the file has no ending there
 constexpr GgufName apertus[] = {{".attn_norm", ".attention_layernorm"}, {".ffn_norm", ".feedforward_layernorm"}};
 constexpr GgufName phi[] = {{"output_norm", "model.final_layernorm"},
                             {".attn_output", ".self_attn.dense"},
@@ -372,6 +373,8 @@ const GgufArchitecture architectures[] = {
     {"glm4", layers, nullptr, {glm4, llama}, {}},
     {"glm4moe", layers, nullptr, {normsBehind, llama}, {}},
     {"dots1", layers, nullptr, {llama}, {}},
+    {"exaone-moe", layers, nullptr, {llama}, {}},
+    {"hy_v3", layers, nullptr, {hunyuan3, llama}, {}},
     {"ernie4_5", layers, nullptr, {llama}, {}},
     {"ernie4_5-moe", layers, nullptr, {ernie, llama}, {}},
     {"hunyuan-dense", layers, nullptr, {hunyuan, llama}, {}},

@@ -55,7 +55,7 @@ VARIANTS = {
     "apertus": Variant(), "arcee": Variant(), "bamba": Variant(kw=dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0))), "bloom": Variant(kw=SMALL | dict(hidden_size=24, n_head=3)), "cohere": Variant(kw=SMALL),
     "cohere2": Variant(kw=dict(num_hidden_layers=4, layer_types=3 * ["sliding_attention"] + ["full_attention"]), config=dict(rotary_pct=1.0)),
     "deepseek-v2": Variant(kw=deepseek(), classic=False), "deepseek-v2-lite": Variant(), "deepseek-v3": Variant(kw=deepseek(), classic=False),
-    "dots1": Variant(kw=dict(sliding_window=None, layer_types=2 * ["full_attention"]), classic=False), "ernie4-5": Variant(), "ernie4-5-moe": Variant(kw=dict(moe_norm_min=1e-12)), "exaone4": Variant(), "exaone4-whole": Variant(),
+    "dots1": Variant(kw=dict(sliding_window=None, layer_types=2 * ["full_attention"]), classic=False), "solar-open": Variant(), "exaone-moe": Variant(), "hy-v3": Variant(), "ernie4-5": Variant(), "ernie4-5-moe": Variant(kw=dict(moe_norm_min=1e-12)), "exaone4": Variant(), "exaone4-whole": Variant(),
     "falcon": Variant(config=dict(num_kv_heads=1)), "falcon-40b": Variant(), "falcon-h1": Variant(kw=dict(mamba_norm_before_gate=False)), "falcon-mamba": Variant(kw=dict(mixer_rms_eps=1e-6)),
     "gemma": Variant(kw=SMALL), "gemma2": Variant(kw=dict(query_pre_attn_scalar=8)), "gemma3-text": Variant(kw=SMALL), "glm": Variant(kw=dict(hidden_size=32, rms_norm_eps=1e-5)), "glm4": Variant(), "glm4-moe": Variant(),
     "gpt-bigcode": Variant(kw=SMALL | dict(n_embd=24, n_inner=40)), "gpt-neox": Variant(config=dict(rotary_pct=0.5)), "gpt-oss": Variant(kw=dict(swiglu_limit=7.0)), "gpt2": Variant(kw=SMALL | dict(n_embd=24), config=dict(n_ctx=48)),
