@@ -3,6 +3,7 @@ import transformers as tf
 
 from architectures import ARCH, Arch, rope
 from zoo.decoders import tiny
+from zoo.hybrids import QWEN35, QWEN35_CLASSIC
 
 TOWER = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
 QWEN = dict(hidden_size=8, intermediate_size=8, depth=1, num_heads=2, patch_size=2, out_hidden_size=24)
@@ -39,3 +40,9 @@ part("qwen2-5-vl", tf.Qwen2_5_VLConfig, tf.Qwen2_5_VLTextConfig, tf.Qwen2_5_VLFo
 part("qwen3-vl", tf.Qwen3VLConfig, tf.Qwen3VLTextConfig, tf.Qwen3VLForConditionalGeneration, tiny(head_dim=6, rope_parameters=rope(10000.0, mrope_interleaved=True, **MROPE)),
      dict(QWEN, deepstack_visual_indexes=[0], num_position_embeddings=4), "The text part of Qwen3-VL.", outer=WORDS,
      classic=dict(text_config=dict(rope_parameters=None, rope_theta=10000.0, rope_scaling=dict(MROPE, mrope_interleaved=True, rope_type="default"))))
+for name, kind, more in (("qwen3-5-vl", "", dict(intermediate_size=24)),
+                         ("qwen3-5-moe-vl", "Moe", dict(moe_intermediate_size=8, shared_expert_intermediate_size=12, num_experts=4, num_experts_per_tok=2))):
+    part(name, getattr(tf, f"Qwen3_5{kind}Config"), getattr(tf, f"Qwen3_5{kind}TextConfig"), getattr(tf, f"Qwen3_5{kind}ForConditionalGeneration"),
+         {k: v for k, v in tiny(hidden_size=16, **more, **QWEN35).items() if k in more or k != "intermediate_size"},
+         dict(QWEN, out_hidden_size=16, num_position_embeddings=4), f"The text part of {ARCH['qwen3-5' + '-moe' * bool(kind)].model.__name__[:-9]} as published, with images.", outer=WORDS, shifts={"A_log": -2.5},
+         gains={"mlp.gate.weight": 2.5}, classic=dict(text_config=dict(QWEN35_CLASSIC)))
