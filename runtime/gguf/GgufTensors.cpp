@@ -5,6 +5,7 @@
 #include "runtime/gguf/GgufReaders.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace quern::runtime {
 
@@ -21,7 +22,7 @@ public:
 
   std::map<std::string, StoredTensor> run() {
     for (const auto &[name, tensor] : file.tensors())
-      if (!isFactor(name))
+      if (!isFactor(name) && !guessesFurther(name))
         add(name, withFactors(name, tensor));
     if (file.architecture() == "apertus")
       activations();
@@ -38,6 +39,13 @@ private:
   /// NVFP4's scale of a whole weight, or of each expert's, and that of its activations, which are not quantised here.
   bool isFactor(const std::string &name) const {
     return (name.ends_with(".scale") || name.ends_with(".input_scale")) && file.find(stemOf(name) + ".weight");
+  }
+
+  /// Layers behind the model's, which guess the tokens after the next.
+  bool guessesFurther(const std::string &name) const {
+    const int64_t further = count("~.nextn_predict_layers");
+    return further > 0 && name.starts_with("blk.") &&
+           std::strtoll(name.c_str() + 4, nullptr, 10) >= count("~.block_count") - further;
   }
 
   GgufTensor withFactors(const std::string &name, GgufTensor tensor) const {

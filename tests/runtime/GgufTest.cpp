@@ -127,6 +127,57 @@ TEST(Gguf, UndoesWhatConvertersDo) {
   EXPECT_THAT(part, testing::ElementsAre(3, 4));
 }
 
+/// Qwen3.5's heads of values: two for each of two heads of keys.
+TEST(Gguf, HeadsOfValuesComeTogether) {
+  GgufBuilder file("qwen35");
+  file.integer("qwen35.block_count", 1);
+  file.integer("qwen35.ssm.time_step_rank", 4);
+  file.integer("qwen35.ssm.group_count", 2);
+  file.integer("qwen35.ssm.inner_size", 8);
+  file.floats("blk.0.attn_qkv.weight", {12, 1}, {0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11});
+  file.floats("blk.0.ssm_beta.weight", {4, 1}, {0, 2, 1, 3});
+  file.floats("blk.0.ssm_out.weight", {2, 8}, {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15});
+  Tensors read = ggufTensors(GgufFile(mapped(file.file())));
+  const std::string layer = "model.layers.0.linear_attn.";
+  EXPECT_THAT(numbersOf(read.at(layer + "in_proj_qkv.weight")), ElementsAreArray(counting(12)));
+  EXPECT_THAT(numbersOf(read.at(layer + "in_proj_b.weight")), ElementsAreArray(counting(4)));
+  EXPECT_THAT(numbersOf(read.at(layer + "out_proj.weight")), ElementsAreArray(counting(16)));
+  EXPECT_EQ(read.at(layer + "out_proj.weight").shape, (std::vector<int64_t>{2, 8}));
+
+  file.floats("blk.0.attn_gate.weight", {7, 1}, counting(7));
+  EXPECT_THAT(complaint(file.file()), HasSubstr("does not fit the counts of heads"));
+}
+
+/// A block of codes in which several heads lie cannot be moved as it is.
+TEST(Gguf, PartsOfBlocksAreDecoded) {
+  GgufBuilder file("qwen35");
+  file.integer("qwen35.block_count", 1);
+  file.integer("qwen35.ssm.time_step_rank", 4);
+  file.integer("qwen35.ssm.group_count", 2);
+  file.integer("qwen35.ssm.inner_size", 32);
+  const std::vector<float> values = counting(32);
+  std::string block(34, '\0');
+  encodeQ8_0(values.data(), 32, reinterpret_cast<uint8_t *>(block.data()));
+  file.tensor("blk.0.ssm_out.weight", 8, {32, 1}, block);
+  Tensors read = ggufTensors(GgufFile(mapped(file.file())));
+  const StoredTensor &tensor = read.at("model.layers.0.linear_attn.out_proj.weight");
+  uint8_t room[64];
+  EXPECT_STREQ(tensor.reader->heldBy(), "F32");
+  EXPECT_EQ(tensor.reader->block("Q8_0", 0, 1, 32, room), nullptr);
+  EXPECT_NEAR(numbersOf(tensor)[8], 16, 0.2);
+}
+
+TEST(Gguf, LayersThatGuessFurtherTokensAreLeftOut) {
+  GgufBuilder file("glm4moe");
+  file.integer("glm4moe.block_count", 3);
+  file.integer("glm4moe.nextn_predict_layers", 1);
+  for (const char *name : {"blk.1.attn_norm.weight", "blk.2.attn_norm.weight", "blk.2.nextn.enorm.weight"})
+    file.floats(name, {1}, {1});
+  Tensors read = ggufTensors(GgufFile(mapped(file.file())));
+  EXPECT_EQ(read.size(), 1u);
+  EXPECT_TRUE(read.count("model.layers.1.input_layernorm.weight"));
+}
+
 /// NVFP4 has a scale of all numbers of a weight, or of each expert's, in a tensor of its own.
 TEST(Gguf, ScalesOfTheirOwnMultiply) {
   GgufBuilder file("llama");
