@@ -121,6 +121,7 @@ public:
     return found == changed.end() ? below->find(name) : &found->second;
   }
   bool hasTextPart() const override { return below->hasTextPart(); }
+  std::vector<std::string> otherNames() const override { return below->otherNames(); }
 
 private:
   std::unique_ptr<TensorSource> below, adapter;

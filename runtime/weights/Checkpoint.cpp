@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 #include "runtime/formats/PackedTensors.h"
 #include "runtime/gguf/Gguf.h"
+#include "runtime/weights/JoinedExperts.h"
 #include "runtime/weights/TextPart.h"
 #include "support/Json.h"
 
@@ -20,32 +21,38 @@ using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string
 /// One table of tensors: of a file, or of shards with an index.
 class TableSource : public TensorSource {
 public:
-  TableSource(std::string path, std::map<std::string, StoredTensor> tensors)
-      : label(std::move(path)), tensors(std::move(tensors)) {
-    joinPackedTensors(this->tensors);
-    for (const auto &[name, tensor] : this->tensors)
-      if (std::string inner = nameInTextPart(name); !inner.empty() && inner != name)
-        ofTextPart.emplace(inner, name);
+  TableSource(std::string path, std::map<std::string, StoredTensor> read)
+      : label(std::move(path)), tensors(std::move(read)) {
+    joinPackedTensors(tensors);
+    others = singleExperts(tensors);
+    for (const auto *table : {&tensors, &others})
+      for (const auto &[name, tensor] : *table)
+        if (std::string inner = nameInTextPart(name); !inner.empty() && inner != name)
+          ofTextPart.emplace(inner, tensor);
+    others.insert(ofTextPart.begin(), ofTextPart.end());
   }
   const std::string &path() const override { return label; }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> result;
-    for (const auto &[name, tensor] : tensors)
-      result.push_back(name);
-    return result;
-  }
+  std::vector<std::string> names() const override { return namesIn(tensors); }
+  std::vector<std::string> otherNames() const override { return namesIn(others); }
   const StoredTensor *find(const std::string &name) const override {
-    auto found = tensors.find(name);
-    if (auto part = ofTextPart.find(name); found == tensors.end() && part != ofTextPart.end())
-      found = tensors.find(part->second);
-    return found == tensors.end() ? nullptr : &found->second;
+    for (const auto *table : {&tensors, &others})
+      if (auto found = table->find(name); found != table->end())
+        return &found->second;
+    return nullptr;
   }
   bool hasTextPart() const override { return !ofTextPart.empty(); }
 
 private:
+  using Table = std::map<std::string, StoredTensor>;
   std::string label;
-  std::map<std::string, StoredTensor> tensors;
-  std::map<std::string, std::string> ofTextPart; // their names there, and here
+  Table tensors, others, ofTextPart;
+
+  static std::vector<std::string> namesIn(const Table &table) {
+    std::vector<std::string> result;
+    for (const auto &[name, tensor] : table)
+      result.push_back(name);
+    return result;
+  }
 };
 
 std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<const MappedFile> file) {

@@ -92,11 +92,19 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       absent.push_back(&parameter);
     result.push_back(found);
   }
-  const std::set<const StoredTensor *> used(result.begin(), result.end());
+  std::set<const void *> used;
+  for (const StoredTensor *tensor : result)
+    if (tensor)
+      used.insert(tensor->data);
+  auto isUsed = [&](const StoredTensor &tensor) { // or a part of it is
+    auto first = used.lower_bound(tensor.data);
+    return first != used.end() &&
+           (*first == tensor.data || (!tensor.reader && std::less<const void *>()(*first, tensor.data + tensor.bytes)));
+  };
   auto isOfOtherPart = [&](const std::string &name) { return source.hasTextPart() && nameInTextPart(name).empty(); };
   const std::vector<std::string> names = source.names();
   const bool textAlone = std::none_of(names.begin(), names.end(), [&](const std::string &name) {
-    return isOfOtherPart(name) && used.count(source.find(name));
+    return isOfOtherPart(name) && isUsed(*source.find(name));
   });
   for (const std::string &name : names) {
     const StoredTensor &tensor = *source.find(name);
@@ -104,7 +112,7 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       continue;
     bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(),
                                [&](const std::string &glob) { return matchGlob(glob, name); });
-    if (used.count(&tensor) || ignored || isCopy(tensor, result))
+    if (isUsed(tensor) || ignored || isCopy(tensor, result))
       continue;
     unused.push_back(name);
     unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + typeName(tensor) +

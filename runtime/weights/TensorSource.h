@@ -21,6 +21,8 @@ public:
   /// A tensor's storage type, shape and bytes, which stay where they are as long as the source lives; null if there is
   /// none of that name.
   virtual const StoredTensor *find(const std::string &name) const = 0;
+  /// By which names `find` finds the same or parts of it, too: of experts one by one (JoinedExperts.h), of a text part.
+  virtual std::vector<std::string> otherNames() const { return {}; }
   /// Whether it is a multimodal checkpoint. `find` then takes the names that tensors of its text part have where that is a
   /// model by itself, too (TextPart.h).
   virtual bool hasTextPart() const { return false; }

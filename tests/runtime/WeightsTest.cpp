@@ -13,6 +13,7 @@
 
 using namespace quern::runtime;
 using namespace quern::runtime::test;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -88,7 +89,7 @@ TEST(Matching, TextPartOfAMultimodalCheckpoint) {
       tensors.push_back({names[i], Dtype::F32, {std::min<int64_t>(int64_t(i) + 2, 4)}, counting(4)});
     std::unique_ptr<TensorSource> c = checkpoint(tensors);
     std::vector<const StoredTensor *> found = matchParameters(d, *c);
-    return found[0] == c->find(names[0]) && found[1] == c->find(names[1]);
+    return found[0]->data == c->find(names[0])->data && found[1]->data == c->find(names[1])->data;
   };
   EXPECT_TRUE(isRead({"model.language_model.norm.weight", "lm_head.weight", "model.visual.w", "mtp.norm"}));
   EXPECT_TRUE(isRead({"language_model.model.norm.weight", "language_model.lm_head.weight", "vision_tower.w"}));
@@ -100,6 +101,37 @@ TEST(Matching, TextPartOfAMultimodalCheckpoint) {
   d.parameters = {parameter({"language_model.model.norm.weight"}, {2}, ""), parameter({"tower.a"}, {3}, "")};
   EXPECT_TRUE(isRead({"language_model.model.norm.weight", "tower.a"}));
   EXPECT_THROW(isRead({"language_model.model.norm.weight", "tower.a", "tower.b"}), UserError);
+}
+
+/// As Qwen3.5 is published, alone and with images; specs name each expert.
+TEST(Matching, ExpertsThatAreStoredTogether) {
+  const int64_t experts = 2, inner = 3, width = 4;
+  for (const std::string outer : {"model.", "model.language_model."}) {
+    const std::string stem = outer + "mlp.experts.";
+    std::unique_ptr<TensorSource> c =
+        checkpoint({{stem + "gate_up_proj", Dtype::F32, {experts, 2 * inner, width}, counting(48)},
+                    {stem + "down_proj", Dtype::F32, {experts, width, inner}, counting(24)}});
+    Description d;
+    d.model = "m";
+    for (const std::string expert : {"0", "1"})
+      for (const auto &[name, shape] : {std::pair("gate_proj", std::vector{inner, width}),
+                                        {"up_proj", {inner, width}},
+                                        {"down_proj", {width, inner}}})
+        d.parameters.push_back(parameter({"model.mlp.experts." + expert + "." + name + ".weight"}, shape, ""));
+    std::vector<const StoredTensor *> found = matchParameters(d, *c);
+    EXPECT_THAT(numbersOf(*found[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+    EXPECT_EQ(numbersOf(*found[1]).front(), 13);
+    EXPECT_EQ(numbersOf(*found[3]).front(), 25) << "the second expert's gate";
+    EXPECT_THAT(numbersOf(*found[5]), ElementsAre(13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24));
+    d.parameters = {parameter({stem + "gate_up_proj"}, {experts, 2 * inner, width}, "")}; // a spec that names the whole
+    EXPECT_THROW(matchParameters(d, *c), UserError) << "down_proj is not used";
+    d.parameters.push_back(parameter({stem + "down_proj"}, {experts, width, inner}, ""));
+    EXPECT_EQ(matchParameters(d, *c)[1], c->find(stem + "down_proj"));
+  }
+  EXPECT_TRUE(checkpoint({{"mlp.experts.gate_up_proj", Dtype::F32, {2, 4, 6}, counting(48)}, // inputs first
+                          {"mlp.experts.down_proj", Dtype::F32, {2, 3, 4}, counting(24)}})
+                  ->otherNames()
+                  .empty());
 }
 
 TEST(Matching, WhatMayBeAbsentIsItsInitialValue) {

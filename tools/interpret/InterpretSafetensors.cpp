@@ -4,7 +4,6 @@
 #include "tools/interpret/TensorText.h"
 
 #include "runtime/Error.h"
-#include "runtime/weights/TextPart.h"
 
 #include <algorithm>
 
@@ -35,26 +34,17 @@ static std::map<std::string, runtime::StoredTensor> fromText(const std::string &
   return read;
 }
 
-/// What a checkpoint holds; each tensor keeps its file.
-static std::map<std::string, runtime::StoredTensor> fromSource(const std::string &path) {
-  std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
-  std::map<std::string, runtime::StoredTensor> read;
-  for (const std::string &name : source->names())
-    read.emplace(name, *source->find(name));
-  return read;
-}
-
 SafetensorsFiles::SafetensorsFiles(const std::string &path) {
   if (support::isFolder(path)) {
     bool whole =
         support::fileExists(path + "/model.safetensors") || support::fileExists(path + "/model.safetensors.index.json");
     if (whole) {
-      add(path, fromSource(path));
+      addSource(path);
       return;
     }
     for (const std::string &name : support::namesIn(path))
       if (name.ends_with(".safetensors"))
-        add(path + "/" + name, fromSource(path + "/" + name));
+        addSource(path + "/" + name);
     if (tensors.empty())
       throw support::UserError(path + ": the folder holds no safetensors file");
     return;
@@ -62,23 +52,31 @@ SafetensorsFiles::SafetensorsFiles(const std::string &path) {
   if (path.ends_with(".json") && !path.ends_with(".index.json"))
     add(path, fromText(path, support::readFile(path)));
   else
-    add(path, fromSource(path));
+    addSource(path);
 }
 
 void SafetensorsFiles::add(const std::string &path, std::map<std::string, runtime::StoredTensor> read) {
-  for (auto &[name, tensor] : read) {
-    if (std::string inner = runtime::nameInTextPart(name); !inner.empty())
-      ofTextPart.emplace(inner, name);
+  for (auto &[name, tensor] : read)
     if (!tensors.emplace(name, StoredTensor(std::move(tensor))).second)
       throw support::UserError(path + ": " + support::quote(name) + " is stored twice");
-  }
+}
+
+/// What a checkpoint holds; each tensor keeps its file.
+void SafetensorsFiles::addSource(const std::string &path) {
+  std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
+  std::map<std::string, runtime::StoredTensor> read;
+  for (const std::string &name : source->names())
+    read.emplace(name, *source->find(name));
+  add(path, std::move(read));
+  for (const std::string &name : source->otherNames())
+    others.emplace(name, StoredTensor(*source->find(name)));
 }
 
 const StoredTensor *SafetensorsFiles::find(const std::string &name) const {
-  auto found = tensors.find(name);
-  if (auto part = ofTextPart.find(name); found == tensors.end() && part != ofTextPart.end())
-    found = tensors.find(part->second);
-  return found == tensors.end() ? nullptr : &found->second;
+  for (const auto *table : {&tensors, &others})
+    if (auto found = table->find(name); found != table->end())
+      return &found->second;
+  return nullptr;
 }
 
 void writeSafetensors(const std::string &path, const std::map<std::string, OutputTensor> &tensors) {

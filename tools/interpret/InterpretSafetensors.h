@@ -42,10 +42,9 @@ public:
   const std::map<std::string, StoredTensor> &getTensors() const { return tensors; }
 
 private:
-  std::map<std::string, StoredTensor> tensors;
-  std::map<std::string, std::string>
-      ofTextPart; // of a multimodal checkpoint (runtime/weights/TextPart.h), and their names here
+  std::map<std::string, StoredTensor> tensors, others; // by the names that TensorSource::otherNames() has
   void add(const std::string &path, std::map<std::string, runtime::StoredTensor> read);
+  void addSource(const std::string &path);
 };
 
 /// Writes through support's OutputFile: complete or not at all.

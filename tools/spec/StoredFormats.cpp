@@ -79,11 +79,17 @@ std::set<std::string> widenedTypes(const std::map<std::string, std::string> &typ
 std::map<std::string, std::string> storedTypes(const std::string &path) {
   std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
   std::map<std::string, std::string> types;
-  for (const std::string &stored : source->names())
-    if (const runtime::StoredTensor &tensor = *source->find(stored);
-        tensor.shape.size() >= 2 && stored.find_first_of("=,*?[") == std::string::npos)
-      if (std::string name = source->hasTextPart() ? runtime::nameInTextPart(stored) : stored; !name.empty())
-        types[name] = tensor.reader && tensor.reader->heldBy() ? tensor.reader->heldBy() : typeName(tensor);
+  auto add = [&](const std::string &name) {
+    if (const runtime::StoredTensor &tensor = *source->find(name);
+        tensor.shape.size() >= 2 && name.find_first_of("=,*?[") == std::string::npos)
+      types[name] = tensor.reader && tensor.reader->heldBy() ? tensor.reader->heldBy() : typeName(tensor);
+  };
+  for (const std::string &name : source->names())
+    if (!source->hasTextPart() || runtime::nameInTextPart(name) == name)
+      add(name);
+  for (const std::string &name : source->otherNames())
+    if (!source->hasTextPart() || runtime::nameInTextPart(name).empty() || runtime::nameInTextPart(name) == name)
+      add(name);
   return types;
 }
 
