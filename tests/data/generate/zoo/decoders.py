@@ -70,6 +70,10 @@ decoder("gemma2", tf.Gemma2Config, tf.Gemma2ForCausalLM,
         "Gemma 2: four norms a layer (1 + w), scores capped at 1.5 and logits at 4, first layer with a window of 5, embeddings times sqrt(24), tied head.", emb_std=0.35,
         classic=dict(FLAT, layer_types=None, hidden_act="gelu_pytorch_tanh"), signed_norm="model.norm.weight")
 
+decoder("vaultgemma", tf.VaultGemmaConfig, tf.VaultGemmaForCausalLM,
+        tiny(head_dim=8, query_pre_attn_scalar=20, sliding_window=5, tie_word_embeddings=True, attn_logit_softcapping=1.5, final_logit_softcapping=4.0, layer_types=["sliding_attention", "full_attention"]),
+        "gemma2 without the norms behind attention and MLP.", emb_std=0.35, classic=dict(FLAT, layer_types=None), signed_norm="model.norm.weight")
+
 # Global layers rotate a quarter of each of their pairs' frequencies: of 8 pairs two.
 GEMMA4 = dict(head_dim=8, global_head_dim=16, sliding_window=5, tie_word_embeddings=True, vocab_size_per_layer_input=48, hidden_size_per_layer_input=0, layer_types=["sliding_attention", "full_attention"],
               rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=rope(1000000.0, rope_type="proportional", partial_rotary_factor=0.25)))
