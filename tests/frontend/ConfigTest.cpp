@@ -212,7 +212,7 @@ TEST(Architectures, UnknownOnesNameTheNearest) {
   EXPECT_NE(text.find("model_type 'qwen9_next' (Qwen9NextForCausalLM); near it: qwen3_next, qwen"), std::string::npos)
       << text;
   EXPECT_NE(text.find("docs/porting.md"), std::string::npos) << text;
-  text = message(R"({"model_type": "vault_gemma"})");
+  text = message(R"({"model_type": "shield_gemma"})");
   EXPECT_NE(text.find("near it: gemma"), std::string::npos) << text;
   text = message(R"({"model_type": "zzzzzz"})");
   EXPECT_EQ(text.find("near it"), std::string::npos) << text;
