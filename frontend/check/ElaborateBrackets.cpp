@@ -229,6 +229,12 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
       fail("Q028", "position " + std::to_string(index) + " of a " + what + " of " + std::to_string(length), expr.at);
     return static_cast<size_t>(index);
   };
+  if (auto object = value.as<ObjectRef>()) {
+    Value name = valueItem ? eval(*expr.items[0].value, scope) : Value();
+    if (!name.is<std::string>())
+      fail("Q018", "a config object takes one name, a string: object[\"name\"]", expr.at);
+    return member(**object, *name.as<std::string>());
+  }
   if (auto list = value.as<ListRef>())
     return (**list)[position("list", "list", (*list)->size())];
   if (auto text = value.as<std::string>()) {
@@ -241,7 +247,7 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
   }
   single(value, expr.value->at);
   if (!value.is<Tensor>())
-    fail("Q018", "[...] needs a tensor, a list or a string, not " + describe(value), expr.at);
+    fail("Q018", "[...] needs a tensor, a list, a string or a config object, not " + describe(value), expr.at);
 
   Tensor tensor = *value.as<Tensor>();
   struct Arrow {

@@ -121,8 +121,12 @@ Value Elaborator::evalMember(const MemberExpr &expr, Scope &scope) {
   auto object = value.as<ObjectRef>();
   if (!object)
     fail("Q018", "'." + expr.name + "' needs a config object", expr.at);
-  (*object)->read.insert(expr.name);
-  const Value *field = (*object)->find(expr.name);
+  return member(**object, expr.name);
+}
+
+Value Elaborator::member(const Object &object, const std::string &name) {
+  object.read.insert(name);
+  const Value *field = object.find(name);
   return field ? *field : Value();
 }
 

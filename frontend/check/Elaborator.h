@@ -154,6 +154,8 @@ private:
   Value evalString(const StringExpr &expr, Scope &scope);
   Value evalName(const NamedExpr &expr, Scope &scope);
   Value evalMember(const MemberExpr &expr, Scope &scope);
+  /// A field of config.json, which so counts as read; null if there is none.
+  static Value member(const Object &object, const std::string &name);
   Value evalUnary(const UnaryExpr &expr, Scope &scope);
   Value evalBinary(const Expr &expr, Scope &scope);
   Value evalChain(const ChainExpr &expr, Scope &scope);

@@ -78,7 +78,18 @@ constexpr Own own[] = {
     {"lfm2 lfm2moe", {"norm_eps", "~.attention.layer_norm_rms_epsilon"}},
     {"lfm2 lfm2moe", {"conv_L_cache", "~.shortconv.l_cache"}},
     {"stablelm gptneox", {"use_parallel_residual", "~.use_parallel_residual"}},
-    {"gemma3", {"rope_local_base_freq", "~.rope.freq_base_swa"}},
+    {"gemma3 gemma3n gemma4", {"rope_local_base_freq", "~.rope.freq_base_swa"}},
+    {"gemma3n gemma4", {"intermediate_size", ""}},
+    {"gemma3n gemma4", {"hidden_size_per_layer_input", "~.embedding_length_per_layer_input"}},
+    {"gemma3n gemma4", {"num_kv_shared_layers", "~.attention.shared_kv_layers"}},
+    {"gemma3n", {"altup_active_idx", "~.altup.active_idx"}},
+    {"gemma3n", {"altup_num_inputs", "~.altup.num_inputs"}},
+    {"gemma4", {"head_dim", "~.attention.key_length_swa"}},
+    {"gemma4", {"head_dim", ""}},
+    {"gemma4", {"num_key_value_heads", ""}},
+    {"gemma4", {"num_experts", "~.expert_count"}},
+    {"gemma4", {"top_k_experts", "~.expert_used_count"}},
+    {"gemma4", {"moe_intermediate_size", "~.expert_feed_forward_length"}},
     {"modern-bert", {"norm_eps", "~.attention.layer_norm_rms_epsilon"}},
     {"modern-bert", {"local_attention", "~.attention.sliding_window"}},
     {"modern-bert", {"global_attn_every_n_layers", "~.attention.sliding_window_pattern"}},
@@ -167,6 +178,8 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"exaone-moe", "exaone_moe"},
                                                                     {"falcon-h1", "falcon_h1"},
                                                                     {"gemma3", "gemma3_text"},
+                                                                    {"gemma3n", "gemma3n_text"},
+                                                                    {"gemma4", "gemma4_text"},
                                                                     {"glm4moe", "glm4_moe"},
                                                                     {"gpt-oss", "gpt_oss"},
                                                                     {"gptneox", "gpt_neox"},
@@ -204,17 +217,11 @@ public:
 
   Json run() {
     for (const Field &field : common)
-      copy(field);
-    for (const Own &row : own) {
-      if (!isOneOf(row.architectures))
-        continue;
-      if (*row.field.key)
+      if (std::none_of(std::begin(own), std::end(own), [&](const Own &row) { return isInsteadOf(row, field); }))
+        copy(field);
+    for (const Own &row : own)
+      if (*row.field.key && isOneOf(row.architectures))
         copy(row.field);
-      for (const Field &field : common) // the same under the usual name
-        if (!*row.field.key ? !std::strcmp(field.published, row.field.published)
-                            : !std::strcmp(field.key, row.field.key))
-          config.erase(field.published);
-    }
     tensors();
     rotary();
     addOfFamily(file, config);
@@ -223,6 +230,12 @@ public:
 
 private:
   Json config = Json::object();
+
+  /// Whether this architecture does without that field, or has it under another name.
+  bool isInsteadOf(const Own &row, const Field &field) const {
+    return isOneOf(row.architectures) && (*row.field.key ? !std::strcmp(field.key, row.field.key)
+                                                         : !std::strcmp(field.published, row.field.published));
+  }
 
   void copy(const Field &field) {
     if (Json found = value(field.key); !found.is_null())
@@ -250,7 +263,7 @@ private:
                norms = has(".attn_q_norm.weight");
     if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
                 "seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe falcon-h1 "
-                "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe"))
+                "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe gemma3n gemma4"))
       config["attention_bias"] = bias;
     if (isOneOf("llama seed_oss") && !mixtral) {
       config["attention_bias"] = bias;
@@ -305,7 +318,7 @@ private:
     if (longer && shorter) {
       config["rope_scaling"] = {
           {"rope_type", "longrope"}, {"long_factor", list(*longer)}, {"short_factor", list(*shorter)}};
-    } else if (factors) {
+    } else if (factors && !isOneOf("gemma4")) {
       config["rope_scaling"] = llama3(*factors);
     } else if (type == "linear" || type == "yarn") {
       Json scaling = {{"rope_type", type}, {"factor", value("~.rope.scaling.factor")}};

@@ -18,6 +18,8 @@ public:
     const std::string &family = file.architecture();
     if (isOneOf("gemma2 gemma3"))
       gemma();
+    else if (isOneOf("gemma3n gemma4"))
+      gemma3n();
     else if (family == "mpt")
       mpt();
     else if (family == "modern-bert")
@@ -119,6 +121,94 @@ private:
     const bool wide = layers() == (isOneOf("gemma2") ? 46 : 62);
     config["query_pre_attn_scalar"] =
         int64_t(wide ? number("~.embedding_length") / number("~.attention.head_count") : headWidth());
+  }
+
+  /// A number for each layer, also where the file has one for all.
+  std::vector<double> ofLayers(const char *key) const {
+    std::vector<double> values = file.list(key);
+    if (values.size() == 1)
+      values.resize(size_t(layers()), values[0]);
+    if (values.empty() || int64_t(values.size()) != layers())
+      fail(std::string(key) + " has " + std::to_string(values.size()) + " numbers for " + std::to_string(layers()) +
+           " layers");
+    return values;
+  }
+
+  Json counts(const char *key) const {
+    Json result = Json::array();
+    for (double value : ofLayers(key)) {
+      if (!(value >= 1 && value <= 1e9))
+        fail(std::string(key) + " is no count");
+      result.push_back(int64_t(value));
+    }
+    return result;
+  }
+
+  void gemma3n() {
+    windows();
+    if (const GgufTensor *words = file.find("per_layer_token_embd.weight"); words && words->shape.size() == 2)
+      config["vocab_size_per_layer_input"] = words->shape[0];
+    const Json widths = counts("~.feed_forward_length");
+    if (isOneOf("gemma4"))
+      return gemma4(widths);
+    config["intermediate_size"] = widths;
+    config["laurel_rank"] = rowsOf(".laurel_l.weight");
+    if (!file.has("~.activation_sparsity_scale"))
+      return;
+    Json sparsity = Json::array(); // the part of a normal distribution below so many deviations
+    for (double deviations : ofLayers("~.activation_sparsity_scale")) {
+      if (std::isnan(deviations))
+        fail("~.activation_sparsity_scale is no number");
+      sparsity.push_back(std::round((1 + std::erf(deviations / std::sqrt(2))) / 2 * 1e6) / 1e6);
+    }
+    config["activation_sparsity_pattern"] = std::move(sparsity);
+  }
+
+  void gemma4(const Json &widths) {
+    const std::vector<double> local = ofLayers("~.attention.sliding_window_pattern");
+    const Json keyHeads = counts("~.attention.head_count_kv");
+    const int64_t shared = file.integer("~.attention.shared_kv_layers").value_or(0);
+    config["intermediate_size"] = widths.front();
+    config["use_double_wide_mlp"] = widths.back() != widths.front();
+    for (size_t layer = 0; layer < widths.size(); ++layer)
+      if (widths[layer] != (int64_t(layer) < layers() - shared ? widths.front() : widths.back()) ||
+          (widths[layer] != widths.front() && widths[layer] != 2 * widths.front().get<int64_t>()))
+        fail("the widths of its layers are not those of a Gemma 4");
+    Json heads = Json::object(); // of global layers
+    for (size_t layer = 0; layer < local.size(); ++layer)
+      if (local[layer] != 0)
+        config["num_key_value_heads"] = keyHeads[layer];
+      else
+        heads[std::to_string(layer)] = {{"head_dim", int64_t(headWidth())}, {"num_key_value_heads", keyHeads[layer]}};
+    config["per_layer_config"] = std::move(heads);
+    config["enable_moe_block"] = has(".ffn_gate_inp.weight");
+    config["attention_k_eq_v"] = false;
+    for (int64_t layer = 0; layer < layers(); ++layer)
+      if (has(layer, ".attn_k.weight") && !has(layer, ".attn_v.weight"))
+        config["attention_k_eq_v"] = true;
+    const Json near = value("~.rope.freq_base_swa");
+    config["rope_parameters"] = {
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", near.is_null() ? Json(10000.0) : near}}},
+        {"full_attention",
+         {{"rope_type", "proportional"}, {"rope_theta", config["rope_theta"]}, {"partial_rotary_factor", rotating()}}}};
+    for (const char *elsewhere : {"rope_theta", "rope_local_base_freq", "rope_scaling"})
+      config.erase(elsewhere);
+  }
+
+  /// The part of a global head's pairs that rotate: the divisors of their frequencies are 1, those of the others 1e30.
+  double rotating() const {
+    const GgufTensor *divisors = file.find("rope_freqs.weight");
+    if (!divisors)
+      return 1;
+    double count = 0, all = 0;
+    for (float divisor : file.numbers(*divisors)) {
+      if (divisor == 1 ? count != all : divisor < 1e29f)
+        fail("the divisors of its rope_freqs.weight are not those of a Gemma 4");
+      count += divisor == 1;
+      ++all;
+    }
+    const double part = all ? count / all : 1;
+    return std::floor(part * all) < count ? std::nextafter(part, 2) : part;
   }
 
   void mpt() {

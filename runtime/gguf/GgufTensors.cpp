@@ -36,9 +36,17 @@ private:
 
   static std::string stemOf(const std::string &name) { return name.substr(0, name.rfind('.')); }
 
+  /// A .scale that is a tensor of the model (Gemma 4's router): its name is in the tables, and the weight is not in NVFP4.
+  bool isOwn(const std::string &name) const {
+    const std::string local = placeOf(name).local;
+    const GgufTensor *weight = file.find(stemOf(name) + ".weight");
+    return find(local).second.empty() && find(local).first && !(weight && weight->type() == std::string_view("NVFP4"));
+  }
+
   /// NVFP4's scale of a whole weight, or of each expert's, and that of its activations, which are not quantised here.
   bool isFactor(const std::string &name) const {
-    return (name.ends_with(".scale") || name.ends_with(".input_scale")) && file.find(stemOf(name) + ".weight");
+    return !isOwn(name) && (name.ends_with(".scale") || name.ends_with(".input_scale")) &&
+           file.find(stemOf(name) + ".weight");
   }
 
   /// Layers behind the model's, which guess the tokens after the next.
@@ -50,7 +58,7 @@ private:
 
   GgufTensor withFactors(const std::string &name, GgufTensor tensor) const {
     const GgufTensor *scale = name.ends_with(".weight") ? file.find(stemOf(name) + ".scale") : nullptr;
-    if (!scale)
+    if (!scale || isOwn(stemOf(name) + ".scale"))
       return tensor;
     tensor.factors = file.numbers(*scale);
     const int64_t count = int64_t(tensor.factors.size());

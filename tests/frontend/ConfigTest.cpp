@@ -49,6 +49,26 @@ nlohmann::json fields(std::optional<std::string> config, std::vector<Setting> se
   return nlohmann::json::parse(checked.configJson);
 }
 
+TEST(Config, FieldsByNamesThatAreComputed) {
+  auto of = [](const std::string &use) {
+    return check(R"(quern 1
+model m {
+  config { layers = null, width = 4 }
+  dim D = width
+  forward(x: [B, T, D]) -> [B, T, D] {
+    repeat i in 2 { x = x * ()" +
+                     use + R"() }
+    return x
+  }
+})",
+                 R"({"layers": {"0": {"size": 2}, "1": {"size": 3, "other": 4}}})");
+  };
+  EXPECT_EQ(of(R"(layers["{i}"].size * (layers["{i + 1}"].other ?? 1))").text, ""); // what is so read is used
+  EXPECT_NE(of(R"(layers["{i}"].size)").text.find("layers.1.other = 4"), std::string::npos);
+  for (const char *wrong : {"layers[i].size", "layers[\"0\", \"1\"].size", "layers[D -> T].size"})
+    EXPECT_EQ(of(wrong).codes, "Q018") << wrong;
+}
+
 TEST(Config, DefaultsSpellingsAndObjects) {
   EXPECT_EQ(fields({})["size"], 4);
   EXPECT_EQ(fields(R"({"hidden": 6})")["size"], 6);
@@ -192,7 +212,7 @@ TEST(Architectures, UnknownOnesNameTheNearest) {
   EXPECT_NE(text.find("model_type 'qwen9_next' (Qwen9NextForCausalLM); near it: qwen3_next, qwen"), std::string::npos)
       << text;
   EXPECT_NE(text.find("docs/porting.md"), std::string::npos) << text;
-  text = message(R"({"model_type": "vault_gemma"})");
+  text = message(R"({"model_type": "shield_gemma"})");
   EXPECT_NE(text.find("near it: gemma"), std::string::npos) << text;
   text = message(R"({"model_type": "zzzzzz"})");
   EXPECT_EQ(text.find("near it"), std::string::npos) << text;

@@ -199,6 +199,56 @@ TEST(Gguf, ScalesOfTheirOwnMultiply) {
   EXPECT_THAT(complaint(odd.file()), HasSubstr("'blk.0.ffn_up.weight'"));
 }
 
+/// Gemma 4's router has tensors that end like such scales; where experts are in NVFP4 converters multiply them into these.
+TEST(Gguf, ScalesOfARouterAreTensors) {
+  for (bool coded : {false, true}) {
+    GgufBuilder file("gemma4");
+    file.floats("blk.0.ffn_gate_inp.weight", {2, 3}, {1, 2, 3, 4, 5, 6});
+    file.floats("blk.0.ffn_gate_inp.scale", {3}, {7, 8, 9});
+    file.floats("blk.0.ffn_down_exps.scale", {2}, {10, 100});
+    if (coded)
+      file.tensor("blk.0.ffn_down_exps.weight", 40, {64, 1, 2}, std::string(72, '\1'));
+    else
+      file.floats("blk.0.ffn_down_exps.weight", {2, 1, 2}, {1, 2, 3, 4});
+    const Tensors tensors = ggufTensors(GgufFile(mapped(file.file())));
+    EXPECT_THAT(numbersOf(tensors.at("model.layers.0.router.proj.weight")), testing::ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(numbersOf(tensors.at("model.layers.0.router.scale")), testing::ElementsAre(7, 8, 9));
+    EXPECT_EQ(tensors.count("model.layers.0.router.per_expert_scale"), coded ? 0u : 1u);
+    const std::vector<float> down = numbersOf(tensors.at("model.layers.0.experts.down_proj"));
+    if (coded)
+      EXPECT_TRUE(down[0] != 0 && down[64] == 10 * down[0]);
+    else
+      EXPECT_THAT(down, testing::ElementsAre(1, 2, 3, 4));
+  }
+}
+
+TEST(Gguf, Gemma4sLayersDiffer) {
+  auto with = [](std::vector<int32_t> widths, std::vector<int32_t> keyHeads, float last) {
+    GgufBuilder file("gemma4");
+    file.integer("gemma4.block_count", 4);
+    file.integer("gemma4.attention.key_length", 16);
+    file.integer("gemma4.attention.key_length_swa", 8);
+    file.integer("gemma4.attention.shared_kv_layers", 2);
+    file.integer("gemma4.attention.sliding_window", 5);
+    file.integers("gemma4.feed_forward_length", widths);
+    file.integers("gemma4.attention.head_count_kv", keyHeads);
+    file.integers("gemma4.attention.sliding_window_pattern", {1, 0, 1, 0});
+    file.floats("rope_freqs.weight", {8}, {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, last});
+    return file.file();
+  };
+  const Json config = ggufConfig(GgufFile(mapped(with({20, 20, 40, 40}, {2, 1, 2, 1}, 1e30f))));
+  EXPECT_EQ(config["intermediate_size"], 20);
+  EXPECT_EQ(config["use_double_wide_mlp"], true);
+  EXPECT_EQ(config["num_key_value_heads"], 2);
+  EXPECT_EQ(config["head_dim"], 8);
+  EXPECT_EQ(config["per_layer_config"]["3"], Json::parse(R"({"head_dim": 16, "num_key_value_heads": 1})"));
+  EXPECT_EQ(config["rope_parameters"]["full_attention"]["partial_rotary_factor"], 0.25);
+  EXPECT_THAT(complaint(with({20, 40, 40, 40}, {2, 1, 2, 1}, 1e30f)), HasSubstr("widths"));
+  EXPECT_THAT(complaint(with({20, 20}, {2, 1, 2, 1}, 1e30f)), HasSubstr("2 numbers for 4 layers"));
+  EXPECT_THAT(complaint(with({20, 20, 40, 40}, {2, 0, 2, 1}, 1e30f)), HasSubstr("no count"));
+  EXPECT_THAT(complaint(with({20, 20, 40, 40}, {2, 1, 2, 1}, 1)), HasSubstr("divisors"));
+}
+
 /// A matrix in blocks, lying transposed, is laid out like the same numbers in f32.
 TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   std::vector<float> values(48 * 64);

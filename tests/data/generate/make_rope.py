@@ -10,6 +10,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 WIDTH, THETA, CONTEXT, MOST = 16, 10000.0, 32, 128
 SCALINGS = {
     "linear": {"rope_type": "linear", "factor": 3.0},
+    "proportional": {"rope_type": "proportional", "partial_rotary_factor": 0.45, "factor": 2.0},
     "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": CONTEXT},
     "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": CONTEXT},
     "yarn with betas": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": False, "original_max_position_embeddings": CONTEXT},

@@ -70,6 +70,38 @@ decoder("gemma2", tf.Gemma2Config, tf.Gemma2ForCausalLM,
         "Gemma 2: four norms a layer (1 + w), scores capped at 1.5 and logits at 4, first layer with a window of 5, embeddings times sqrt(24), tied head.", emb_std=0.35,
         classic=dict(FLAT, layer_types=None, hidden_act="gelu_pytorch_tanh"), signed_norm="model.norm.weight")
 
+decoder("vaultgemma", tf.VaultGemmaConfig, tf.VaultGemmaForCausalLM,
+        tiny(head_dim=8, query_pre_attn_scalar=20, sliding_window=5, tie_word_embeddings=True, attn_logit_softcapping=1.5, final_logit_softcapping=4.0, layer_types=["sliding_attention", "full_attention"]),
+        "gemma2 without the norms behind attention and MLP.", emb_std=0.35, classic=dict(FLAT, layer_types=None), signed_norm="model.norm.weight")
+
+# Global layers rotate a quarter of each of their pairs' frequencies: of 8 pairs two.
+GEMMA4 = dict(head_dim=8, global_head_dim=16, sliding_window=5, tie_word_embeddings=True, vocab_size_per_layer_input=48, hidden_size_per_layer_input=0, layer_types=["sliding_attention", "full_attention"],
+              rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=rope(1000000.0, rope_type="proportional", partial_rotary_factor=0.25)))
+GEMMA4_GRADS = [r"layers\.[01]\.self_attn\.[qk]_proj\.weight", r"layers\.1\.self_attn\.k_norm\.weight"]
+PER_LAYER = [r"layers\.1\.per_layer_input_gate\.weight", r"per_layer_projection_norm\.weight", r"model\.per_layer_model_projection\.weight"]
+PUBLISHED4 = dict(per_layer_config=None, global_head_dim=16)  # what published files say of global layers, and transformers 5 writes as per_layer_config
+decoder("gemma4", tf.Gemma4TextConfig, tf.Gemma4ForCausalLM,
+        tiny(**GEMMA4, num_global_key_value_heads=1, attention_k_eq_v=True, final_logit_softcapping=4.0),
+        "Gemma 4, dense: local layers with heads of 8, global ones with heads of 16, one key head, no value matrix and two rotating pairs of 8; norms on queries, keys and values, scores not scaled, "
+        "logits capped at 4, each layer's result times a stored number.", GEMMA4_GRADS, emb_std=0.35, signed_norm="model.norm.weight", classic=dict(PUBLISHED4, num_global_key_value_heads=1))
+decoder("gemma4-moe", tf.Gemma4TextConfig, tf.Gemma4ForCausalLM,
+        tiny(**GEMMA4, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=12),
+        "gemma4 with 4 experts, top 2, beside each MLP; global layers have as many key heads as local ones.",
+        GEMMA4_GRADS + [r"layers\.1\.router\.(scale|per_expert_scale|proj\.weight)", r"layers\.1\.experts\.down_proj"], emb_std=0.35, signed_norm="model.norm.weight", classic=PUBLISHED4)
+decoder("gemma4-ple", tf.Gemma4TextConfig, tf.Gemma4ForCausalLM,
+        tiny(**{**GEMMA4, "hidden_size": 16, "intermediate_size": 20, "hidden_size_per_layer_input": 6, "layer_types": ["sliding_attention", "full_attention"] * 2}, num_hidden_layers=4, num_kv_shared_layers=2, use_double_wide_mlp=True),
+        "gemma4 with an embedding for each layer, and two layers that use the keys and values of the last local and global one before; their MLPs are twice as wide.",
+        GEMMA4_GRADS + PER_LAYER, emb_std=0.35, signed_norm="model.norm.weight", classic=PUBLISHED4)
+
+decoder("gemma3n", tf.Gemma3nTextConfig, tf.Gemma3nForCausalLM,
+        tiny(hidden_size=16, intermediate_size=[16, 20, 16, 20], head_dim=6, num_hidden_layers=4, num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 2, sliding_window=5,
+             vocab_size_per_layer_input=40, hidden_size_per_layer_input=5, altup_num_inputs=3, altup_active_idx=1, laurel_rank=3, activation_sparsity_pattern=[0.7, 0.0, 0.6, 0.0],
+             final_logit_softcapping=4.0, tie_word_embeddings=True, rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=rope(1000000.0))),
+        "Gemma 3n: three residual streams of which the second passes the layers, a projection of rank 3 beside attention, gates above 0.7 and 0.6 of a normal distribution in every second layer, "
+        "two layers with the keys and values of others, embeddings for each layer (40 of 48 words have one), logits capped at 4.",
+        GEMMA4_GRADS + PER_LAYER + [r"layers\.2\.altup\.(prediction|correction)_coefs\.weight", r"layers\.0\.mlp\.gate_proj\.weight", r"altup_unembed_projections\.1\.weight"], emb_std=0.35,
+        signed_norm="model.norm.weight", classic=dict(rope_parameters=None, rope_theta=1000000.0, rope_local_base_freq=10000.0, rope_scaling=None))
+
 GLM = dict(head_dim=8, attention_bias=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.5))
 GLM_CLASSIC = dict(FLAT, partial_rotary_factor=0.5)
 decoder("glm", tf.GlmConfig, tf.GlmForCausalLM, tiny(**GLM), "Rotary pairs of neighbours on half of each head, biases on q, k, v, fused gate_up_proj, untied head.",

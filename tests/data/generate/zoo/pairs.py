@@ -1,7 +1,7 @@
 """More encoder-decoders, small: see decoders.py."""
 import transformers as tf
 
-from architectures import ARCH, SEQ, T5_KW, Arch
+from architectures import ARCH, EPS, SEQ, T5_KW, TOK, Arch, rope
 
 GRADS = [r"encoder\.layers\.0\.self_attn\.[qv]_proj\.weight", r"decoder\.layers\.1\.encoder_attn\.k_proj\.weight", r"layernorm_embedding\.weight"]
 
@@ -33,3 +33,13 @@ pair("mt5", tf.MT5Config, tf.MT5ForConditionalGeneration, dict(TINY_T5, tie_word
 pair("t5-own-head", tf.T5Config, tf.T5ForConditionalGeneration, dict(TINY_T5, tie_word_embeddings=False), "Flan-T5 as transformers 5 saves it: scale_decoder_outputs is false, and tie_word_embeddings true although "
      "the head is its own.", T5_GRADS, emb_std=1.0, untie_head=True, classic=dict(tie_word_embeddings=False, scale_decoder_outputs=None))
 pair("umt5", tf.UMT5Config, tf.UMT5ForConditionalGeneration, dict(TINY_T5, tie_word_embeddings=True), "Gated tanh-GELU, a relative bias of its own in every layer, tied head.", T5_GRADS, emb_std=1.0, signed_norm="decoder.final_layer_norm.weight")
+
+STACK = dict(vocab_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=6, query_pre_attn_scalar=20, sliding_window=3, max_position_embeddings=64, rms_norm_eps=EPS,
+             layer_types=["sliding_attention", "full_attention"], **TOK)
+LARGE, LESS = dict(STACK, hidden_size=20, intermediate_size=24, attn_logit_softcapping=2.5), dict(STACK, hidden_size=16, intermediate_size=20, attn_logit_softcapping=1.5, final_logit_softcapping=4.0)
+ROTARY, OLD = dict(rope_parameters=rope(10000.0)), dict(rope_theta=10000.0)
+pair("t5gemma", tf.T5GemmaConfig, tf.T5GemmaForConditionalGeneration,
+     dict(encoder=LARGE | ROTARY, decoder=LESS | ROTARY, vocab_size=48, decoder_start_token_id=1, tie_word_embeddings=True, **TOK),
+     "Gemma 2's layers as an encoder (20 wide) that looks both ways, three positions far in its first layer, and as a decoder (16 wide) with attention to the memory between; tied head, caps.",
+     [r"encoder\.layers\.0\.self_attn\.[qv]_proj\.weight", r"decoder\.layers\.1\.cross_attn\.k_proj\.weight", r"decoder\.layers\.0\.post_cross_attn_layernorm\.weight"], emb_std=0.25, gain=1.4,
+     shifts={"post_cross_attn_layernorm.weight": -0.9}, signed_norm="decoder.norm.weight", classic=dict(encoder=LARGE | OLD, decoder=LESS | OLD))
