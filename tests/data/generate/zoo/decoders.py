@@ -141,6 +141,23 @@ decoder("lfm2", tf.Lfm2Config, tf.Lfm2ForCausalLM,
         [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.2\.feed_forward\.w2\.weight"], emb_std=0.5, signed_norm="embedding_norm.weight",
         classic=dict(rope_parameters=None, rope_theta=1000.0, layer_types=None, full_attn_idxs=[1]))
 
+decoder("ministral", tf.MinistralConfig, tf.MinistralForCausalLM, tiny(head_dim=8, sliding_window=5, layer_types=["full_attention", "sliding_attention"]),
+        "mistral with a window of 5 in the second layer alone, head_dim 8.", classic=FLAT)
+GROWS = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=6, llama_4_scaling_beta=0.7)
+decoder("ministral3", tf.Ministral3Config, tf.Ministral3ForCausalLM, tiny(head_dim=8, rope_parameters=rope(500.0, **GROWS)),
+        "mistral with yarn, and queries times 1 + 0.7 log(1 + position // 6).", classic=dict(rope_parameters=dict(GROWS, type="yarn", rope_theta=500.0, max_position_embeddings=64)))
+decoder("nanochat", tf.NanoChatConfig, tf.NanoChatForCausalLM, tiny(hidden_act="relu2", final_logit_softcapping=3.0),
+        "RMSNorms without factors: of the embeddings, before attention and MLP, of each head of q and k behind a rotation of the other sense; squared ReLU without a gate; logits capped at 3.",
+        [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.mlp\.fc[12]\.weight", r"embed_tokens\.weight"], classic=FLAT)
+decoder("llama4", tf.Llama4TextConfig, tf.Llama4ForCausalLM,
+        tiny(hidden_size=16, head_dim=8, num_hidden_layers=3, intermediate_size=12, intermediate_size_mlp=20, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layer_interval=2, attention_chunk_size=6, floor_scale=4,
+             attn_scale=0.6, attention_bias=True, rope_parameters=rope(10000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8)),
+        "Layers 0 and 2 see chunks of 6, rotate neighbours, and norm each head of q and k without factors; layer 1 sees all, its queries times 1 + 0.6 log(1 + (position + 1) // 4), and has 4 experts, "
+        "of which the best gets its input times a sigmoid, and a shared one; llama3 frequencies.",
+        [r"layers\.[012]\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.self_attn\.q_proj\.bias", r"layers\.1\.feed_forward\.(router\.weight|experts\.(gate_up|down)_proj|shared_expert\.up_proj\.weight)",
+         r"layers\.2\.feed_forward\.down_proj\.weight"],
+        classic=dict(FLAT, rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8), layer_types=None, no_rope_layers=[], moe_layers=None, for_llm_compressor=False))
+
 # ---------------------------------------------------------------- ported with the documentation alone
 decoder("nemotron", tf.NemotronConfig, tf.NemotronForCausalLM,
         dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, norm_eps=EPS,
