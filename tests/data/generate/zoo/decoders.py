@@ -217,6 +217,15 @@ decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
         "deepseek-v3's attention with values wider than the still part of keys; first layer dense, the second with 8 experts in 2 groups: the better group, top 3 of sigmoid + bias.",
         [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
         classic=dict(FLAT, rope_scaling=None, partial_rotary_factor=1.0, topk_method="noaux_tc", num_nextn_predict_layers=1, mlp_layer_types=None, first_k_dense_replace=1))
+INDEXED = dict(num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, index_head_dim=7, index_n_heads=8, index_topk=5,
+               **{k: v for k, v in SIGMOID.items() if k != "attention_bias"})
+INDEXED_FILES = dict(rope_parameters=None, rope_theta=500.0, layer_types=None, mlp_layer_types=None, first_k_dense_replace=1, moe_layer_freq=1, ep_size=1, scoring_func="sigmoid", topk_method="noaux_tc", num_nextn_predict_layers=1)
+INDEXER = [r"layers\.[01]\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"]
+decoder("deepseek-v32", tf.DeepseekV32Config, tf.DeepseekV32ForCausalLM, tiny(n_group=4, topk_group=2, attention_bias=True, rope_parameters=rope(500.0, **DEEP_YARN), **INDEXED),
+        "deepseek-v3 where each query sees 5 keys, chosen by 8 narrow heads whose rotation is of halves; biases in attention.", INDEXER + ROUTED, classic=dict(INDEXED_FILES, rope_scaling=DEEP_YARN))
+decoder("glm-moe-dsa", tf.GlmMoeDsaConfig, tf.GlmMoeDsaForCausalLM, tiny(num_hidden_layers=3, index_topk_freq=2, n_group=1, topk_group=1, rope_parameters=rope(500.0), **{**INDEXED, "n_routed_experts": 4, "num_experts_per_tok": 2}),
+        "deepseek-v32 with a rotation of neighbours in the indexer, without groups; layer 2 sees the keys that layer 1 chose.", INDEXER + ROUTED,
+        classic=dict(INDEXED_FILES, indexer_types=None, index_topk_freq=2, rope_interleave=True, indexer_rope_interleave=True))
 decoder("minimax-m2", tf.MiniMaxM2Config, tf.MiniMaxM2ForCausalLM,
         tiny(head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)),
         "mixtral with norms on all queries and on all keys together, half of each head rotating; 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised.",
