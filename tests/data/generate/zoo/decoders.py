@@ -226,6 +226,23 @@ decoder("deepseek-v32", tf.DeepseekV32Config, tf.DeepseekV32ForCausalLM, tiny(n_
 decoder("glm-moe-dsa", tf.GlmMoeDsaConfig, tf.GlmMoeDsaForCausalLM, tiny(num_hidden_layers=3, index_topk_freq=2, n_group=1, topk_group=1, rope_parameters=rope(500.0), **{**INDEXED, "n_routed_experts": 4, "num_experts_per_tok": 2}),
         "deepseek-v32 with a rotation of neighbours in the indexer, without groups; layer 2 sees the keys that layer 1 chose.", INDEXER + ROUTED,
         classic=dict(INDEXED_FILES, indexer_types=None, index_topk_freq=2, rope_interleave=True, indexer_rope_interleave=True))
+decoder("mimo-v2-flash", tf.MiMoV2FlashConfig, tf.MiMoV2FlashForCausalLM,
+        tiny(head_dim=12, v_head_dim=6, sliding_window=6, num_key_value_heads=1, attention_bias=True, attention_value_scale=0.7, rope_parameters=None, n_group=2, topk_group=1, intermediate_size=24, moe_intermediate_size=8,
+             n_routed_experts=8, num_experts_per_tok=3, routed_scaling_factor=1.5),
+        "First layer dense, one head of keys; the second with a window of 6, sinks, two heads of keys, other rotary positions, 8 experts in 2 groups: the better group, top 3 of sigmoid + bias. 4 of 12 dims rotate; values of 6, times 0.7.",
+        SOME + [r"layers\.1\.self_attn\.attention_sink_bias", r"layers\.1\.mlp\.(gate|experts\.1\.down_proj)\.weight"],
+        classic=dict(rope_parameters=None, rope_theta=5000000.0, swa_rope_theta=10000.0, partial_rotary_factor=0.334, layer_types=None, mlp_layer_types=None, hybrid_layer_pattern=[0, 1], moe_layer_freq=[0, 1], sliding_window_size=5,
+                     swa_num_key_value_heads=2, swa_head_dim=12, swa_v_head_dim=6, swa_num_attention_heads=4, add_swa_attention_sink_bias=True, add_full_attention_sink_bias=False, n_shared_experts=None, scoring_func="sigmoid",
+                     topk_method="noaux_tc", attention_chunk_size=5, hybrid_block_size=None, layernorm_epsilon=EPS))
+decoder("modernbert-decoder", tf.ModernBertDecoderConfig, tf.ModernBertDecoderForCausalLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, norm_eps=EPS, norm_bias=True, local_attention=10, attention_bias=True, mlp_bias=True,
+             classifier_bias=True, layer_types=["full_attention", "sliding_attention", "sliding_attention"], cls_token_id=1, sep_token_id=2,
+             rope_parameters=dict(full_attention=rope(16000.0), sliding_attention=rope(1000.0)), **TOK),
+        "modernbert that sees what stands before: layer 0 all of it, layers 1 and 2 five tokens, with another base; biases everywhere, tied head.",
+        [r"layers\.[01]\.attn\.[qkv]_proj\.weight", r"layers\.1\.attn_norm\.weight", r"lm_head\.dense\.(weight|bias)", r"decoder\.bias"], emb_std=0.5, signed_norm="lm_head.norm.weight",
+        classic=dict(rope_parameters=None, global_rope_theta=16000.0, local_rope_theta=1000.0, layer_types=None, global_attn_every_n_layers=3, sliding_window=None))
+decoder("cwm", tf.CwmConfig, tf.CwmForCausalLM, tiny(head_dim=8, sliding_window=5, mlp_bias=True, rope_parameters=rope(10000.0, **LLAMA3)),
+        "mistral with a window of 5 in the second layer alone, llama3 frequencies, biases in the MLP.", classic=dict(FLAT, rope_scaling=LLAMA3, layer_types=None))
 decoder("minimax-m2", tf.MiniMaxM2Config, tf.MiniMaxM2ForCausalLM,
         tiny(head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)),
         "mixtral with norms on all queries and on all keys together, half of each head rotating; 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised.",
