@@ -63,7 +63,8 @@ constexpr Own own[] = {
     {"gpt2 starcoder bloom mpt falcon mamba2 mamba nemotron_h nemotron_h_moe",
      {"layer_norm_epsilon", "~.attention.layer_norm_epsilon"}},
     {"mamba mamba2 nemotron_h nemotron_h_moe", {"layer_norm_epsilon", "~.attention.layer_norm_rms_epsilon"}},
-    {"gpt2 starcoder bloom mpt bert nomic-bert gptneox deepseek2 kimi-linear", {"num_key_value_heads", ""}},
+    {"gpt2 starcoder bloom mpt bert nomic-bert gptneox deepseek2 deepseek32 glm-dsa kimi-linear",
+     {"num_key_value_heads", ""}},
     {"gpt2 starcoder mpt", {"max_position_embeddings", ""}},
     {"bloom", {"intermediate_size", ""}},
     {"bloom", {"max_position_embeddings", ""}},
@@ -105,20 +106,28 @@ constexpr Own own[] = {
     {"granite granitemoe granitehybrid", {"logits_scaling", "~.logit_scale"}},
     {"granitemoe granitehybrid", {"shared_intermediate_size", "~.expert_shared_feed_forward_length"}},
     // Experts.
-    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe", {"n_routed_experts", "~.expert_count"}},
-    {"deepseek2 dots1 glm4moe exaone-moe", {"n_shared_experts", "~.expert_shared_count"}},
-    {"deepseek2 dots1 glm4moe exaone-moe kimi-linear", {"first_k_dense_replace", "~.leading_dense_block_count"}},
-    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe qwen3next qwen35moe lfm2moe ernie4_5-moe kimi-linear "
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe",
+     {"n_routed_experts", "~.expert_count"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe", {"n_shared_experts", "~.expert_shared_count"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe kimi-linear",
+     {"first_k_dense_replace", "~.leading_dense_block_count"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe qwen3next qwen35moe lfm2moe "
+     "ernie4_5-moe kimi-linear "
      "nemotron_h_moe",
      {"moe_intermediate_size", "~.expert_feed_forward_length"}},
-    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 kimi-linear nemotron_h_moe",
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 kimi-linear nemotron_h_moe",
      {"routed_scaling_factor", "~.expert_weights_scale"}},
-    {"deepseek2 dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe", {"norm_topk_prob", "~.expert_weights_norm"}},
-    {"deepseek2 dots1 glm4moe exaone-moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
-    {"deepseek2 dots1 glm4moe exaone-moe nemotron_h_moe kimi-linear", {"topk_group", "~.expert_group_used_count"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 nemotron_h_moe",
+     {"norm_topk_prob", "~.expert_weights_norm"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe nemotron_h_moe kimi-linear",
+     {"topk_group", "~.expert_group_used_count"}},
     {"qwen2moe qwen3moe qwen3next qwen35moe olmoe lfm2moe hunyuan-moe jamba kimi-linear",
      {"num_experts", "~.expert_count"}},
     {"qwen2moe qwen3next qwen35moe", {"shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
+    {"llama4", {"intermediate_size_mlp", "~.feed_forward_length"}},
+    {"llama4", {"intermediate_size", "~.expert_feed_forward_length"}},
+    {"llama4", {"interleave_moe_layer_step", "~.interleave_moe_layer_step"}},
     {"lfm2moe", {"num_dense_layers", "~.leading_dense_block_count"}},
     {"hunyuan-moe", {"moe_topk", "~.expert_used_count"}},
     {"ernie4_5-moe", {"moe_num_experts", "~.expert_count"}},
@@ -131,9 +140,12 @@ constexpr Own own[] = {
     {"nemotron_h_moe", {"moe_shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
     {"nemotron_h_moe", {"moe_latent_size", "~.moe_latent_size"}},
     // Latents.
-    {"deepseek2 kimi-linear", {"q_lora_rank", "~.attention.q_lora_rank"}},
-    {"deepseek2 kimi-linear", {"kv_lora_rank", "~.attention.kv_lora_rank"}},
-    {"deepseek2 kimi-linear", {"head_dim", ""}},
+    {"deepseek2 deepseek32 glm-dsa kimi-linear", {"q_lora_rank", "~.attention.q_lora_rank"}},
+    {"deepseek2 deepseek32 glm-dsa kimi-linear", {"kv_lora_rank", "~.attention.kv_lora_rank"}},
+    {"deepseek2 deepseek32 glm-dsa kimi-linear", {"head_dim", ""}},
+    {"deepseek32 glm-dsa", {"index_n_heads", "~.attention.indexer.head_count"}},
+    {"deepseek32 glm-dsa", {"index_head_dim", "~.attention.indexer.key_length"}},
+    {"deepseek32 glm-dsa", {"index_topk", "~.attention.indexer.top_k"}},
     // Recurrences.
     {"mamba mamba2", {"intermediate_size", "~.ssm.inner_size"}},
     {"mamba mamba2", {"state_size", "~.ssm.state_size"}},
@@ -174,12 +186,14 @@ constexpr Own own[] = {
 constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", "glm"},
                                                                     {"command-r", "cohere"},
                                                                     {"deepseek2", "deepseek_v2"},
+                                                                    {"deepseek32", "deepseek_v32"},
                                                                     {"ernie4_5-moe", "ernie4_5_moe"},
                                                                     {"exaone-moe", "exaone_moe"},
                                                                     {"falcon-h1", "falcon_h1"},
                                                                     {"gemma3", "gemma3_text"},
                                                                     {"gemma3n", "gemma3n_text"},
                                                                     {"gemma4", "gemma4_text"},
+                                                                    {"glm-dsa", "glm_moe_dsa"},
                                                                     {"glm4moe", "glm4_moe"},
                                                                     {"gpt-oss", "gpt_oss"},
                                                                     {"gptneox", "gpt_neox"},
@@ -188,7 +202,9 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"hunyuan-moe", "hunyuan_v1_moe"},
                                                                     {"kimi-linear", "kimi_linear"},
                                                                     {"lfm2moe", "lfm2_moe"},
+                                                                    {"llama4", "llama4_text"},
                                                                     {"minimax-m2", "minimax_m2"},
+                                                                    {"mistral3", "mistral"},
                                                                     {"modern-bert", "modernbert"},
                                                                     {"nemotron_h_moe", "nemotron_h"},
                                                                     {"nomic-bert", "nomic_bert"},
@@ -262,7 +278,8 @@ private:
     const bool bias = has(".attn_q.bias") || (has(".attn_qkv.bias") && isOneOf("chatglm")),
                norms = has(".attn_q_norm.weight");
     if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
-                "seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe falcon-h1 "
+                "llama4 seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe "
+                "falcon-h1 "
                 "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe gemma3n gemma4"))
       config["attention_bias"] = bias;
     if (isOneOf("llama seed_oss") && !mixtral) {

@@ -30,7 +30,7 @@ public:
       falcon();
     else if (isOneOf("granite granitemoe granitehybrid"))
       granite();
-    else if (isOneOf("deepseek2 kimi-linear"))
+    else if (isOneOf("deepseek2 deepseek32 glm-dsa kimi-linear"))
       latents();
     else if (isOneOf("mamba mamba2"))
       mamba();
@@ -56,6 +56,10 @@ public:
       hunyuan3();
     else if (family == "gpt-oss")
       gptOss();
+    else if (family == "mistral3")
+      mistral3();
+    else if (family == "llama4")
+      llama4();
     else if (family == "t5")
       t5();
     if (isOneOf("bert nomic-bert modern-bert qwen3 qwen2 llama"))
@@ -268,7 +272,9 @@ private:
           config["linear_num_heads"] = heads->shape[0];
       return;
     }
-    if (has(".exp_probs_b.bias"))
+    if (!isOneOf("deepseek2"))
+      indexer();
+    else if (has(".exp_probs_b.bias"))
       config["model_type"] = "deepseek_v3";
     else
       config["topk_method"] = file.integer("~.expert_group_count").value_or(1) > 1 ? "group_limited_greedy" : "greedy";
@@ -277,6 +283,11 @@ private:
     if (const std::optional<double> logarithm = file.number("~.rope.scaling.yarn_log_multiplier");
         logarithm && config.contains("rope_scaling")) // all published models have the same for both
       config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"] = std::round(*logarithm * 1e5) / 1e4;
+  }
+
+  void indexer() {
+    for (double chooses : file.list("~.attention.indexer.types"))
+      config["indexer_types"].push_back(chooses != 0 ? "full" : "shared");
   }
 
   void mamba() {
@@ -370,6 +381,24 @@ private:
       config["intermediate_size"] = std::move(width);
     if (config.contains("rope_scaling"))
       config["rope_scaling"]["truncate"] = false; // as in all published models
+  }
+
+  void mistral3() {
+    Json grows = value("~.attention.temperature_scale");
+    if (grows.is_null() || !config.contains("rope_scaling"))
+      return;
+    config["model_type"] = "ministral3";
+    config["rope_scaling"]["llama_4_scaling_beta"] = std::move(grows);
+    if (Json factor = value("~.rope.scaling.yarn_log_multiplier"); !factor.is_null()) // the same for both, as published
+      config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"] = std::move(factor);
+  }
+
+  void llama4() {
+    config["use_qk_norm"] = file.integer("~.expert_count") != 128; // as llama.cpp knows Maverick
+    if (file.integer("~.attention.sliding_window") == 0) {         // no chunks, and positions in all layers
+      config["layer_types"] = std::vector<std::string>(size_t(layers()), "full_attention");
+      config["no_rope_layer_interval"] = layers() + 1;
+    }
   }
 
   void t5() {

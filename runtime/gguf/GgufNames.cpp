@@ -113,6 +113,10 @@ constexpr GgufName latents[] = {{".attn_q_a", ".self_attn.q_a_proj"},
                                 {".attn_kv_a_mqa", ".self_attn.kv_a_proj_with_mqa"},
                                 {".attn_kv_a_norm", ".self_attn.kv_a_layernorm"},
                                 {".attn_kv_b", ".self_attn.kv_b_proj"}};
+constexpr GgufName indexer[] = {{".indexer.attn_q_b", ".self_attn.indexer.wq_b"},
+                                {".indexer.attn_k", ".self_attn.indexer.wk"},
+                                {".indexer.k_norm", ".self_attn.indexer.k_norm"},
+                                {".indexer.proj", ".self_attn.indexer.weights_proj"}};
 constexpr GgufName kimi[] = {{".ssm_a", ".self_attn.A_log", MinusExp, Form::OfHeads},
                              {".ssm_dt.bias", ".self_attn.dt_bias"},
                              {".ssm_beta", ".self_attn.b_proj"},
@@ -144,6 +148,16 @@ constexpr GgufName gptOss[] = {{".post_attention_norm", ".post_attention_layerno
 constexpr GgufJoin gptOssJoins[] = {
     {".mlp.experts.gate_up_proj", ".ffn_gate_exps.weight", ".ffn_up_exps.weight", GgufJoin::Alternating},
     {".mlp.experts.gate_up_proj_bias", ".ffn_gate_exps.bias", ".ffn_up_exps.bias", GgufJoin::Elements}};
+constexpr GgufName llama4[] = {{".ffn_gate", ".feed_forward.gate_proj"},
+                               {".ffn_up", ".feed_forward.up_proj"},
+                               {".ffn_down", ".feed_forward.down_proj"},
+                               {".ffn_gate_inp", ".feed_forward.router"},
+                               {".ffn_down_exps.weight", ".feed_forward.experts.down_proj", Transposed},
+                               {".ffn_gate_shexp", ".feed_forward.shared_expert.gate_proj"},
+                               {".ffn_up_shexp", ".feed_forward.shared_expert.up_proj"},
+                               {".ffn_down_shexp", ".feed_forward.shared_expert.down_proj"}};
+constexpr GgufJoin llama4Joins[] = {
+    {".feed_forward.experts.gate_up_proj", ".ffn_gate_exps.weight", ".ffn_up_exps.weight", GgufJoin::TurnedHalves}};
 constexpr GgufJoin latentJoins[] = {
     {".self_attn.kv_b_proj.weight", ".attn_k_b.weight", ".attn_v_b.weight", GgufJoin::KeysAndValues}};
 constexpr GgufJoin qwen3NextJoins[] = {
@@ -364,6 +378,8 @@ constexpr const char *layers = "model.layers.", *blocks = "transformer.h.", *bac
 
 const GgufArchitecture architectures[] = {
     {"llama", layers, nullptr, {inPairs, mixtral, llama}, {}},
+    {"mistral3", layers, nullptr, {inPairs, llama}, {}},
+    {"llama4", layers, nullptr, {llama4, llama}, llama4Joins},
     {"minimax-m2", layers, nullptr, {minimax, mixtral, llama}, {}},
     {"smollm3", layers, nullptr, {inPairs, llama}, {}},
     {"arcee", layers, nullptr, {inPairs, llama}, {}},
@@ -409,6 +425,8 @@ const GgufArchitecture architectures[] = {
     {"hunyuan-moe", layers, nullptr, {hunyuan, llama}, {}},
     {"gpt-oss", layers, nullptr, {gptOss, llama}, gptOssJoins},
     {"deepseek2", layers, nullptr, {latents, llama}, latentJoins},
+    {"deepseek32", layers, nullptr, {indexer, latents, llama}, latentJoins},
+    {"glm-dsa", layers, nullptr, {indexer, latents, llama}, latentJoins},
     {"kimi-linear", layers, nullptr, {latents, kimi, llama}, latentJoins},
     {"lfm2", layers, nullptr, {lfm2, llama}, {}},
     {"lfm2moe", layers, nullptr, {lfm2, llama}, {}},

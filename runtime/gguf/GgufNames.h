@@ -46,6 +46,7 @@ struct GgufName {
 struct GgufJoin {
   enum How {
     Halves,       // of each matrix the rows of the first, then those of the second
+    TurnedHalves, // the same, and then each matrix transposed
     Alternating,  // rows in turns, each matrix transposed
     Elements,     // numbers in turns
     KeyHeads,     // for each head of keys: its query, key and values of the first, then its rows of the second

@@ -322,7 +322,7 @@ private:
     if (shape.size() < 2)
       misfit(name, first, "is no matrix");
     shape.end()[-2] *= 2;
-    its->order.kind = join.how == GgufJoin::Halves ? RowOrder::Halves : RowOrder::Alternating;
+    its->order.kind = join.how == GgufJoin::Alternating ? RowOrder::Alternating : RowOrder::Halves;
     its->order.matrices = matricesOf(*its, shape);
     return join.how == GgufJoin::Halves ? coded(first, shape, its) : turned(first, its, shape);
   }

@@ -63,7 +63,8 @@ VARIANTS = {
     "hunyuan-v1-dense": Variant(kw=dict(max_position_embeddings=32768, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)), classic=False), "hunyuan-v1-moe": Variant(), "jamba": Variant(),
     "kimi-linear": Variant(kw=dict(num_expert_group=1, topk_group=1), rename=published((r"(layers\.0\.)block_sparse_moe(\.(gate|up|down)_proj)", r"\1mlp\2"))),
     "lfm2": Variant(kw=dict(conv_bias=False)), "lfm2-moe": Variant(kw=dict(conv_bias=False, routed_scaling_factor=1.0)),
-    "llama": Variant(), "llama3-rope-scaling": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "mamba": Variant(kw=SMALL), "mamba2": Variant(), "minimax-m2": Variant(), "glm4-moe-lite": Variant(), "mistral": Variant(kw=SMALL | dict(sliding_window=None)), "mixtral": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)),
+    "llama": Variant(), "llama3-rope-scaling": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "mamba": Variant(kw=SMALL), "mamba2": Variant(), "minimax-m2": Variant(), "ministral3": Variant(classic=False), "deepseek-v32": Variant(kw=deepseek(attention_bias=False), classic=False), "glm-moe-dsa": Variant(classic=False),
+    "llama4": Variant(kw=dict(num_hidden_layers=4, no_rope_layer_interval=4, attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1, attention_bias=False), classic=False), "glm4-moe-lite": Variant(), "mistral": Variant(kw=SMALL | dict(sliding_window=None)), "mixtral": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)),
     "mpt": Variant(kw=SMALL | dict(layer_norm_epsilon=1e-5), config=dict(architectures=["MPTForCausalLM"])), "mt5": Variant(kw=FAR), "nemotron": Variant(),
     "nemotron-h": Variant(config=dict(d_head=6)), "olmo": Variant(), "olmo2": Variant(), "olmo3": Variant(), "olmoe": Variant(kw=dict(rms_norm_eps=1e-5)), "phi": Variant(), "phi3": Variant(kw=SMALL | dict(hidden_size=32)),
     "phi3-longrope": Variant(kw=SMALL), "phi4-mini": Variant(), "phimoe": Variant(kw=dict(router_jitter_noise=0.01, rope_parameters=PHIMOE), config=dict(architectures=["PhiMoEForCausalLM"])),
@@ -88,6 +89,7 @@ def convert(folder, target, coded, gguf, conversion):
     """The converter's own steps, without a vocabulary."""
     values = conversion.ModelBase.load_hparams(folder, False) | json.loads((folder / "config.json").read_text())
     maker = conversion.get_model_class(conversion.get_model_architecture(values, conversion.ModelType.TEXT))
+    maker = getattr(maker, "Ministral3Model", maker)  # the converter's class of Mistral 3 asks one of two others
     maker.set_vocab = lambda self: None
     maker.no_mtp = True  # no layers that guess further tokens
     kind = gguf.LlamaFileType.MOSTLY_Q8_0 if coded else gguf.LlamaFileType.ALL_F32

@@ -173,6 +173,23 @@ decoder("lfm2", tf.Lfm2Config, tf.Lfm2ForCausalLM,
         [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.2\.feed_forward\.w2\.weight"], emb_std=0.5, signed_norm="embedding_norm.weight",
         classic=dict(rope_parameters=None, rope_theta=1000.0, layer_types=None, full_attn_idxs=[1]))
 
+decoder("ministral", tf.MinistralConfig, tf.MinistralForCausalLM, tiny(head_dim=8, sliding_window=5, layer_types=["full_attention", "sliding_attention"]),
+        "mistral with a window of 5 in the second layer alone, head_dim 8.", classic=FLAT)
+GROWS = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=6, llama_4_scaling_beta=0.7)
+decoder("ministral3", tf.Ministral3Config, tf.Ministral3ForCausalLM, tiny(head_dim=8, rope_parameters=rope(500.0, **GROWS)),
+        "mistral with yarn, and queries times 1 + 0.7 log(1 + position // 6).", classic=dict(rope_parameters=dict(GROWS, type="yarn", rope_theta=500.0, max_position_embeddings=64)))
+decoder("nanochat", tf.NanoChatConfig, tf.NanoChatForCausalLM, tiny(hidden_act="relu2", final_logit_softcapping=3.0),
+        "RMSNorms without factors: of the embeddings, before attention and MLP, of each head of q and k behind a rotation of the other sense; squared ReLU without a gate; logits capped at 3.",
+        [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.mlp\.fc[12]\.weight", r"embed_tokens\.weight"], classic=FLAT)
+decoder("llama4", tf.Llama4TextConfig, tf.Llama4ForCausalLM,
+        tiny(hidden_size=16, head_dim=8, num_hidden_layers=3, intermediate_size=12, intermediate_size_mlp=20, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layer_interval=2, attention_chunk_size=6, floor_scale=4,
+             attn_scale=0.6, attention_bias=True, rope_parameters=rope(10000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8)),
+        "Layers 0 and 2 see chunks of 6, rotate neighbours, and norm each head of q and k without factors; layer 1 sees all, its queries times 1 + 0.6 log(1 + (position + 1) // 4), and has 4 experts, "
+        "of which the best gets its input times a sigmoid, and a shared one; llama3 frequencies.",
+        [r"layers\.[012]\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.self_attn\.q_proj\.bias", r"layers\.1\.feed_forward\.(router\.weight|experts\.(gate_up|down)_proj|shared_expert\.up_proj\.weight)",
+         r"layers\.2\.feed_forward\.down_proj\.weight"],
+        classic=dict(FLAT, rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8), layer_types=None, no_rope_layers=[], moe_layers=None, for_llm_compressor=False))
+
 # ---------------------------------------------------------------- ported with the documentation alone
 decoder("nemotron", tf.NemotronConfig, tf.NemotronForCausalLM,
         dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, norm_eps=EPS,
@@ -232,6 +249,32 @@ decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
         "deepseek-v3's attention with values wider than the still part of keys; first layer dense, the second with 8 experts in 2 groups: the better group, top 3 of sigmoid + bias.",
         [r"layers\.0\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"] + ROUTED,
         classic=dict(FLAT, rope_scaling=None, partial_rotary_factor=1.0, topk_method="noaux_tc", num_nextn_predict_layers=1, mlp_layer_types=None, first_k_dense_replace=1))
+INDEXED = dict(num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, index_head_dim=7, index_n_heads=8, index_topk=5,
+               **{k: v for k, v in SIGMOID.items() if k != "attention_bias"})
+INDEXED_FILES = dict(rope_parameters=None, rope_theta=500.0, layer_types=None, mlp_layer_types=None, first_k_dense_replace=1, moe_layer_freq=1, ep_size=1, scoring_func="sigmoid", topk_method="noaux_tc", num_nextn_predict_layers=1)
+INDEXER = [r"layers\.[01]\.self_attn\.(q_a_proj|kv_a_proj_with_mqa)\.weight"]
+decoder("deepseek-v32", tf.DeepseekV32Config, tf.DeepseekV32ForCausalLM, tiny(n_group=4, topk_group=2, attention_bias=True, rope_parameters=rope(500.0, **DEEP_YARN), **INDEXED),
+        "deepseek-v3 where each query sees 5 keys, chosen by 8 narrow heads whose rotation is of halves; biases in attention.", INDEXER + ROUTED, classic=dict(INDEXED_FILES, rope_scaling=DEEP_YARN))
+decoder("glm-moe-dsa", tf.GlmMoeDsaConfig, tf.GlmMoeDsaForCausalLM, tiny(num_hidden_layers=3, index_topk_freq=2, n_group=1, topk_group=1, rope_parameters=rope(500.0), **{**INDEXED, "n_routed_experts": 4, "num_experts_per_tok": 2}),
+        "deepseek-v32 with a rotation of neighbours in the indexer, without groups; layer 2 sees the keys that layer 1 chose.", INDEXER + ROUTED,
+        classic=dict(INDEXED_FILES, indexer_types=None, index_topk_freq=2, rope_interleave=True, indexer_rope_interleave=True))
+decoder("mimo-v2-flash", tf.MiMoV2FlashConfig, tf.MiMoV2FlashForCausalLM,
+        tiny(head_dim=12, v_head_dim=6, sliding_window=6, num_key_value_heads=1, attention_bias=True, attention_value_scale=0.7, rope_parameters=None, n_group=2, topk_group=1, intermediate_size=24, moe_intermediate_size=8,
+             n_routed_experts=8, num_experts_per_tok=3, routed_scaling_factor=1.5),
+        "First layer dense, one head of keys; the second with a window of 6, sinks, two heads of keys, other rotary positions, 8 experts in 2 groups: the better group, top 3 of sigmoid + bias. 4 of 12 dims rotate; values of 6, times 0.7.",
+        SOME + [r"layers\.1\.self_attn\.attention_sink_bias", r"layers\.1\.mlp\.(gate|experts\.1\.down_proj)\.weight"],
+        classic=dict(rope_parameters=None, rope_theta=5000000.0, swa_rope_theta=10000.0, partial_rotary_factor=0.334, layer_types=None, mlp_layer_types=None, hybrid_layer_pattern=[0, 1], moe_layer_freq=[0, 1], sliding_window_size=5,
+                     swa_num_key_value_heads=2, swa_head_dim=12, swa_v_head_dim=6, swa_num_attention_heads=4, add_swa_attention_sink_bias=True, add_full_attention_sink_bias=False, n_shared_experts=None, scoring_func="sigmoid",
+                     topk_method="noaux_tc", attention_chunk_size=5, hybrid_block_size=None, layernorm_epsilon=EPS))
+decoder("modernbert-decoder", tf.ModernBertDecoderConfig, tf.ModernBertDecoderForCausalLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, norm_eps=EPS, norm_bias=True, local_attention=10, attention_bias=True, mlp_bias=True,
+             classifier_bias=True, layer_types=["full_attention", "sliding_attention", "sliding_attention"], cls_token_id=1, sep_token_id=2,
+             rope_parameters=dict(full_attention=rope(16000.0), sliding_attention=rope(1000.0)), **TOK),
+        "modernbert that sees what stands before: layer 0 all of it, layers 1 and 2 five tokens, with another base; biases everywhere, tied head.",
+        [r"layers\.[01]\.attn\.[qkv]_proj\.weight", r"layers\.1\.attn_norm\.weight", r"lm_head\.dense\.(weight|bias)", r"decoder\.bias"], emb_std=0.5, signed_norm="lm_head.norm.weight",
+        classic=dict(rope_parameters=None, global_rope_theta=16000.0, local_rope_theta=1000.0, layer_types=None, global_attn_every_n_layers=3, sliding_window=None))
+decoder("cwm", tf.CwmConfig, tf.CwmForCausalLM, tiny(head_dim=8, sliding_window=5, mlp_bias=True, rope_parameters=rope(10000.0, **LLAMA3)),
+        "mistral with a window of 5 in the second layer alone, llama3 frequencies, biases in the MLP.", classic=dict(FLAT, rope_scaling=LLAMA3, layer_types=None))
 decoder("minimax-m2", tf.MiniMaxM2Config, tf.MiniMaxM2ForCausalLM,
         tiny(head_dim=8, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)),
         "mixtral with norms on all queries and on all keys together, half of each head rotating; 4 experts, top 2 of sigmoid + bias, weights without the bias, normalised.",
