@@ -2,6 +2,7 @@
 #include "support/Files.h"
 
 #include "support/Error.h"
+#include "support/Json.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -134,6 +135,35 @@ std::string ggufOf(const std::string &folder) {
     return folder + "/model.gguf";
   const std::vector<std::string> models = ggufModels(folder);
   return models.size() == 1 ? models[0] : "";
+}
+
+std::vector<SentenceModule> sentenceModules(const std::string &folder) {
+  std::vector<SentenceModule> modules;
+  const std::string file = folder + "/modules.json";
+  if (!fileExists(file))
+    return modules;
+  const nlohmann::json list = parseJson(readFile(file, 1'000'000), file);
+  auto text = [](const nlohmann::json &module, const char *field) {
+    return module.is_object() && module.contains(field) && module[field].is_string() ? module[field].get<std::string>()
+                                                                                     : std::string();
+  };
+  if (!list.is_array())
+    throw UserError(file + " is no list of modules");
+  for (const nlohmann::json &module : list) {
+    const std::string type = text(module, "type"), path = text(module, "path");
+    if (type.empty() || path.find('/') != std::string::npos || path.starts_with("."))
+      throw UserError(file + " lists a module without a type, or in no folder beside it: " + quote(path));
+    modules.push_back({type.substr(type.rfind('.') + 1), path});
+  }
+  return modules;
+}
+
+std::vector<std::string> modulesWithWeights(const std::string &folder) {
+  std::vector<std::string> paths;
+  for (const SentenceModule &module : sentenceModules(folder))
+    if (!module.path.empty() && fileExists(folder + "/" + module.path + "/model.safetensors"))
+      paths.push_back(module.path);
+  return paths;
 }
 
 std::string defaultCacheFolder() {

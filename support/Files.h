@@ -31,6 +31,19 @@ std::vector<std::string> ggufModels(const std::string &folder);
 /// The GGUF file that a folder stands for: model.gguf, or the only model; empty if there is none or several.
 std::string ggufOf(const std::string &folder);
 
+/// A module of sentence-transformers, as modules.json of a checkpoint lists them.
+struct SentenceModule {
+  std::string kind; ///< "Transformer", "Pooling", "Dense", "Normalize": the class without the names before it
+  std::string path; ///< its folder in the checkpoint's; empty for the model itself
+};
+
+/// In the order in which they act; nothing where the folder has no modules.json. Throws UserError.
+std::vector<SentenceModule> sentenceModules(const std::string &folder);
+
+/// The folders of modules that have a model.safetensors of their own. Programs read its tensors with the folder's name
+/// before theirs: 2_Dense.linear.weight.
+std::vector<std::string> modulesWithWeights(const std::string &folder);
+
 /// The user's folder of what is kept between runs: $QUERN_CACHE, else quern in $XDG_CACHE_HOME or ~/.cache.
 std::string defaultCacheFolder();
 

@@ -59,6 +59,9 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
     throw std::runtime_error(weights.string() + " holds neither model.safetensors nor model.safetensors.index.json nor "
                                                 "model.gguf nor one GGUF model alone");
   }
+  if (!files[0].name.ends_with(".gguf"))
+    for (const std::string &module : quern::support::modulesWithWeights(weights))
+      files.push_back({module + "/model.safetensors", weights / module / "model.safetensors"});
   for (const char *name : quern::support::filesBesideWeights)
     if (fs::exists(weights / name))
       files.push_back({name, weights / name});

@@ -55,13 +55,22 @@ private:
   }
 };
 
-std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<const MappedFile> file) {
-  return std::make_unique<TableSource>(path, GgufFile::isGguf(*file) ? ggufTensors(GgufFile(file))
-                                                                     : readSafetensors(std::move(file)));
+using Tensors = std::map<std::string, StoredTensor>;
+
+Tensors readFileOfTensors(std::shared_ptr<const MappedFile> file) {
+  return GgufFile::isGguf(*file) ? ggufTensors(GgufFile(file)) : readSafetensors(std::move(file));
+}
+
+/// Weights of a module of sentence-transformers, which are in a folder of their own: 2_Dense.linear.weight.
+void addModule(Tensors &tensors, const std::string &path, std::shared_ptr<const MappedFile> file) {
+  const std::string label = file->name();
+  for (auto &[name, tensor] : readSafetensors(std::move(file)))
+    if (!tensors.emplace(path + "." + name, std::move(tensor)).second)
+      throw UserError(label + " holds " + quote(path + "." + name) + ", which is among the model's own weights, too");
 }
 
 /// The index maps each tensor's name to the shard that holds it.
-std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_view text, const Opener &open) {
+Tensors readIndex(const std::string &path, std::string_view text, const Opener &open) {
   std::map<std::string, std::string> where;
   std::set<std::string> keys;
   // The parser keeps the last of equal keys without a word; which shard is meant is then anybody's guess.
@@ -87,7 +96,7 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
                       ", which is no file beside it");
     shards.insert(shard);
   }
-  std::map<std::string, StoredTensor> tensors;
+  Tensors tensors;
   for (const std::string &shard : shards) {
     for (auto &[name, tensor] : readSafetensors(open(shard))) {
       auto listed = where.find(name);
@@ -99,7 +108,7 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
   for (const auto &[name, shard] : where)
     if (!tensors.count(name))
       throw UserError(path + " lists tensor " + quote(name) + ", but " + shard + " does not hold it");
-  return std::make_unique<TableSource>(path, std::move(tensors));
+  return tensors;
 }
 
 /// The file that a folder's weights are in; of a file itself.
@@ -149,12 +158,15 @@ std::unique_ptr<TensorSource> TensorSource::open(const std::string &given) {
   if (isFolder(path))
     throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf nor one "
                            "GGUF model alone");
-  if (path.ends_with(".json")) {
-    std::string folder = folderOf(path);
-    return openIndex(path, readFile(path),
-                     [&](const std::string &name) { return MappedFile::open(folder + "/" + name); });
-  }
-  return openFile(path, MappedFile::open(path));
+  const std::string folder = folderOf(path), name = path.substr(path.rfind('/') + 1);
+  Tensors tensors = path.ends_with(".json")
+                        ? readIndex(path, readFile(path),
+                                    [&](const std::string &shard) { return MappedFile::open(folder + "/" + shard); })
+                        : readFileOfTensors(MappedFile::open(path));
+  if (name == "model.safetensors" || name == "model.safetensors.index.json")
+    for (const std::string &module : support::modulesWithWeights(folder))
+      addModule(tensors, module, MappedFile::open(folder + "/" + module + "/model.safetensors"));
+  return std::make_unique<TableSource>(path, std::move(tensors));
 }
 
 std::unique_ptr<TensorSource> TensorSource::open(const std::string &label, const Carried &files) {
@@ -164,11 +176,15 @@ std::unique_ptr<TensorSource> TensorSource::open(const std::string &label, const
       throw UserError(label + " carries no " + name);
     return found->second;
   };
-  if (files.count("model.safetensors"))
-    return openFile(label, file("model.safetensors"));
   if (files.count("model.gguf"))
     return std::make_unique<TableSource>(label, ggufTensors(carriedGguf(files)));
-  return openIndex(label, file("model.safetensors.index.json")->text(), file);
+  Tensors tensors = files.count("model.safetensors")
+                        ? readFileOfTensors(file("model.safetensors"))
+                        : readIndex(label, file("model.safetensors.index.json")->text(), file);
+  for (const auto &[name, carried] : files)
+    if (size_t slash = name.find('/'); slash != std::string::npos && name.ends_with("/model.safetensors"))
+      addModule(tensors, name.substr(0, slash), carried);
+  return std::make_unique<TableSource>(label, std::move(tensors));
 }
 
 } // namespace quern::runtime

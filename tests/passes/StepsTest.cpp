@@ -98,11 +98,11 @@ TEST_P(Refused, SaysWhy) {
   EXPECT_THAT(
       refusal,
       // A convolution over the words or a count of them stands before; a decoder that embeds has only its pooling.
-      testing::MatchesRegex(
-          "(" + at + "(gather along T|sum\\[T\\]) [^\n]*\n)*" + at +
-          "(sum\\[T\\] combines positions of T itself[^\n]*|softmax\\[S\\] is not causal: it sees positions of S "
-          "after T: nothing masks it by index\\(S\\) <= index\\(T\\) "
-          "\\(std\\.quern:[0-9]+:[0-9]+\\))(\n.*)?"));
+      testing::MatchesRegex("(" + at + "(gather along T|sum\\[T\\]) [^\n]*\n)*" + at +
+                            "(sum\\[T\\] (combines positions of T itself|counts all positions of "
+                            "T)[^\n]*|softmax\\[S\\] is not causal: it sees positions of S "
+                            "after T: nothing masks it by index\\(S\\) <= index\\(T\\) "
+                            "\\(std\\.quern:[0-9]+:[0-9]+\\))(\n.*)?"));
   EXPECT_FALSE(lowered->function("forward.last"));
   Program::Inputs inputs = inputsFor(program->function("forward"), 2, 7, 5, GetParam().words);
   EXPECT_LE(difference(program->evaluate("forward", inputs), lowered->evaluate("forward", inputs)), 1e-12);

@@ -56,6 +56,8 @@ static Stored stateOfCheckpoint(const std::string &checkpoint) {
   if (support::isFolder(checkpoint)) {
     for (const std::string &name : support::namesIn(checkpoint))
       files.push_back(checkpoint + "/" + name);
+    for (const std::string &module : support::modulesWithWeights(checkpoint))
+      files.push_back(checkpoint + "/" + module + "/model.safetensors");
   } else {
     files = support::ggufParts(checkpoint);
     for (const char *name : support::filesBesideWeights)

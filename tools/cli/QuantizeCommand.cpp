@@ -1,6 +1,7 @@
 // quern quantize: a checkpoint in fewer bits, as a folder that programs and the compiler read, and what that costs.
 #include "codegen/Compiler.h"
 #include "support/Error.h"
+#include "support/Files.h"
 #include "support/OutputFile.h"
 #include "tools/cli/Commands.h"
 #include "tools/cli/CompileFlags.h"
@@ -93,6 +94,10 @@ void Quantizing::takeModel() {
   if (architecture)
     for (const auto &[file, fields] : architecture->settings)
       places.beside.push_back(file);
+  if (quern::support::isFolder(places.weights))
+    for (const quern::support::SentenceModule &module : quern::support::sentenceModules(places.weights))
+      if (!module.path.empty()) // what it is; its weights go with the model's
+        places.beside.push_back(module.path + "/config.json");
   source = runtime::TensorSource::open(places.weights);
 }
 

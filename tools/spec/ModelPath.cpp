@@ -9,6 +9,7 @@
 #include "support/Json.h"
 #include "support/Nearest.h"
 #include "tools/spec/QuantizeText.h"
+#include "tools/spec/SentenceSettings.h"
 
 #include <cstdlib>
 #include <regex>
@@ -212,10 +213,15 @@ static std::vector<std::string> settingsOf(const frontend::Architecture &archite
     for (const auto &[field, value] : json.items())
       if (value == true)
         given += (given.empty() ? "" : ", ") + support::printable(field);
+    if (json.is_object() && json.value("include_prompt", Json(true)) == false)
+      throw std::runtime_error(
+          path + " says include_prompt = false: words of a prompt are read and not pooled, which is not computed");
     if (settings.size() != before + 1)
       throw std::runtime_error(path + " says " + (given.empty() ? "nothing" : given) + ", but " + architecture.spec +
                                ".quern computes either " + known + "; quern init --from " + folder +
                                " writes the spec, to be changed");
+    for (std::string &setting : sentenceSettings(folder))
+      settings.push_back(std::move(setting));
   }
   return settings;
 }

@@ -3,8 +3,10 @@
     python make_sentences.py [name ...]
 
 Writes ../sentences/<name>/: config.json, model.safetensors, expected.safetensors (input_ids and attention_mask [2, 17], the second row shorter; for each
-way of pooling a vector of length one for each row, float64).
+way of pooling a vector of length one for each row, float64). Models of MODULES are folders as sentence-transformers writes them, with modules.json, 1_Pooling,
+2_Dense and so on, and config.v4.json; their `vector` is what all modules together give.
 """
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -37,6 +39,42 @@ MODELS = {
     "mistral": (tf.MistralConfig, tf.MistralModel, DECODER | dict(sliding_window=6)),
     "llama": (tf.LlamaConfig, tf.LlamaModel, DECODER),
 }
+# What follows the model: a way of pooling, Dense modules (width, bias, class of torch.nn), and whether vectors get length one; and the older spelling of its config.
+MODULES = {
+    "labse": ("cls", [(24, True, torch.nn.Tanh)], True, {}),
+    "distiluse": ("mean", [(16, True, torch.nn.Tanh)], False, {}),
+}
+MODELS |= {"labse": MODELS["bert"], "distiluse": MODELS["distilbert"]}
+MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
+
+
+def write(path, value):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def add_modules(name, folder, pooled, generator):
+    """Writes what follows the model; the vectors that all of it gives."""
+    pooling, denses, unit, classic = MODULES[name]
+    x = pooled[pooling]
+    listed = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": x.shape[1]} | {mode: mode == MODES[pooling] for mode in MODES.values()} | {"include_prompt": True})
+    for width, bias, activation in denses:
+        path = f"{len(listed)}_Dense"
+        linear = torch.nn.Linear(x.shape[1], width, bias=bias)
+        for parameter in linear.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3
+        write(folder / path / "config.json", {"in_features": x.shape[1], "out_features": width, "bias": bias, "activation_function": f"{activation.__module__}.{activation.__qualname__}"})
+        save_file({f"linear.{n}": p.data for n, p in linear.named_parameters()}, folder / path / "model.safetensors")
+        x = activation()(torch.nn.functional.linear(x, linear.weight.data.double(), linear.bias.data.double() if bias else None))
+        listed.append(("Dense", path))
+    if unit:
+        listed.append(("Normalize", f"{len(listed)}_Normalize"))
+        x = torch.nn.functional.normalize(x, dim=1)
+    write(folder / "modules.json", [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (kind, path) in enumerate(listed)])
+    config = json.loads((folder / "config.json").read_text())
+    write(folder / "config.v4.json", fixtures.classic_config(config, classic))
+    return x
 
 
 def make(name):
@@ -62,8 +100,10 @@ def make(name):
     pooled = {"mean": (hidden * real).sum(1) / real.sum(1), "cls": hidden[:, 0], "last": hidden[torch.arange(2), mask.sum(1) - 1]}
     folder = OUT / name
     tiny.save_pretrained(folder)
-    save_file({"input_ids": tokens, "attention_mask": mask} | {kind: torch.nn.functional.normalize(v, dim=1).contiguous() for kind, v in pooled.items()},
-              folder / "expected.safetensors")
+    expected = {"input_ids": tokens, "attention_mask": mask} | {kind: torch.nn.functional.normalize(v, dim=1).contiguous() for kind, v in pooled.items()}
+    if name in MODULES:
+        expected["vector"] = add_modules(name, folder, pooled, generator).contiguous()
+    save_file(expected, folder / "expected.safetensors")
     print(name, flush=True)
 
 
