@@ -46,6 +46,8 @@ MODULES = {
     "embedding-gemma": ("mean", [(32, False, torch.nn.Identity), (20, False, torch.nn.Identity)], True,
                         dict(rope_parameters=None, rope_theta=1000000.0, rope_local_base_freq=10000.0, layer_types=None, sliding_window_pattern=3)),
     "sentence-t5": ("mean", [(20, False, torch.nn.Identity)], True, {}),
+    "gte": ("cls", [], True, dict(rope_parameters=None, rope_theta=500.0)),
+    "jina-v3": ("mean", [], True, dict(rope_parameters=None, rope_theta=20000.0)),
     "eurobert": ("mean", [], True, dict(rope_parameters=None, rope_theta=250000.0, clf_pooling="late")),
 }
 MODELS |= {
@@ -57,6 +59,8 @@ MODELS |= {
                                        rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=rope(1000000.0)), pad_token_id=0, bos_token_id=2, eos_token_id=1)),
     "sentence-t5": (tf.T5Config, tf.T5EncoderModel, dict(vocab_size=48, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, relative_attention_num_buckets=8, relative_attention_max_distance=12,
                                                          layer_norm_epsilon=EPS, dropout_rate=0.0, feed_forward_proj="relu", pad_token_id=0, eos_token_id=1)),
+    "gte": (tf.GteConfig, tf.GteModel, ENCODER | dict(type_vocab_size=1, rope_parameters=rope(500.0))),
+    "jina-v3": (tf.JinaEmbeddingsV3Config, tf.JinaEmbeddingsV3Model, ENCODER | dict(type_vocab_size=1, rope_parameters=rope(20000.0))),
     "eurobert": (tf.EuroBertConfig, tf.EuroBertModel, DECODER | dict(rope_parameters=rope(250000.0), mask_token_id=3)),
 }
 MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
