@@ -132,6 +132,16 @@ inline std::vector<SpecCase> otherSpecs() {
                    "",
                    {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2",
                     "intermediate_size=8", "local_attention=4"}});
+  specs.push_back(
+      {"sentence_gemma",
+       "examples/sentence_gemma.quern",
+       "",
+       {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=4", "num_key_value_heads=2",
+        "head_dim=4", "intermediate_size=8", "sliding_window=4", "use_bidirectional_attention=true"}});
+  specs.push_back({"sentence_t5",
+                   "examples/sentence_t5.quern",
+                   "",
+                   {"vocab_size=60", "d_model=16", "d_kv=8", "d_ff=8", "num_layers=2", "num_heads=2"}});
   specs.push_back({"manual_encoder", "examples/manual/encoder.quern", "", {}, 10});
   specs.push_back({"manual_mini_transformer",
                    "examples/manual/mini_transformer.quern",

@@ -43,8 +43,26 @@ MODELS = {
 MODULES = {
     "labse": ("cls", [(24, True, torch.nn.Tanh)], True, {}),
     "distiluse": ("mean", [(16, True, torch.nn.Tanh)], False, {}),
+    "embedding-gemma": ("mean", [(32, False, torch.nn.Identity), (20, False, torch.nn.Identity)], True,
+                        dict(rope_parameters=None, rope_theta=1000000.0, rope_local_base_freq=10000.0, layer_types=None, sliding_window_pattern=3)),
+    "sentence-t5": ("mean", [(20, False, torch.nn.Identity)], True, {}),
+    "gte": ("cls", [], True, dict(rope_parameters=None, rope_theta=500.0)),
+    "jina-v3": ("mean", [], True, dict(rope_parameters=None, rope_theta=20000.0)),
+    "eurobert": ("mean", [], True, dict(rope_parameters=None, rope_theta=250000.0, clf_pooling="late")),
 }
-MODELS |= {"labse": MODELS["bert"], "distiluse": MODELS["distilbert"]}
+MODELS |= {
+    "labse": MODELS["bert"],
+    "distiluse": MODELS["distilbert"],
+    "embedding-gemma": (tf.Gemma3TextConfig, tf.Gemma3TextModel,
+                        DECODER | dict(head_dim=8, num_hidden_layers=3, num_key_value_heads=1, num_attention_heads=3, query_pre_attn_scalar=12, sliding_window=6, use_bidirectional_attention=True,
+                                       layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                                       rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=rope(1000000.0)), pad_token_id=0, bos_token_id=2, eos_token_id=1)),
+    "sentence-t5": (tf.T5Config, tf.T5EncoderModel, dict(vocab_size=48, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, relative_attention_num_buckets=8, relative_attention_max_distance=12,
+                                                         layer_norm_epsilon=EPS, dropout_rate=0.0, feed_forward_proj="relu", pad_token_id=0, eos_token_id=1)),
+    "gte": (tf.GteConfig, tf.GteModel, ENCODER | dict(type_vocab_size=1, rope_parameters=rope(500.0))),
+    "jina-v3": (tf.JinaEmbeddingsV3Config, tf.JinaEmbeddingsV3Model, ENCODER | dict(type_vocab_size=1, rope_parameters=rope(20000.0))),
+    "eurobert": (tf.EuroBertConfig, tf.EuroBertModel, DECODER | dict(rope_parameters=rope(250000.0), mask_token_id=3)),
+}
 MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
 
 
@@ -107,5 +125,6 @@ def make(name):
     print(name, flush=True)
 
 
-for wanted in sys.argv[1:] or MODELS:
-    make(wanted)
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or MODELS:
+        make(wanted)

@@ -1,6 +1,6 @@
 """Every architecture of the fixtures with one field of its config changed at a time: Quern beside transformers.
 
-    python sweep_configs.py [--quern build/bin/quern] [--fields PATTERN] [--all] [ARCHITECTURE ...]
+    python sweep_configs.py [--quern build/bin/quern] [--fields PATTERN] [--all] [ARCHITECTURE ...]    # sentences/bert: of make_sentences.py
 
 A field's other values: a flag is flipped, an activation replaced, a factor changed, a window, the counts of heads and the scalings of rotary positions tried. A model of random weights is saved as
 transformers saves it; the spec is found by its config.json, and `quern interpret` must give transformers' logits, or refuse with a reason. Prints what differs, what is refused, and how many agree.
@@ -11,6 +11,7 @@ import argparse
 import copy
 import dataclasses
 import fnmatch
+import inspect
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_fixtures
-from architectures import ARCH
+import make_sentences
+from architectures import ARCH, Arch
 
 warnings.filterwarnings("ignore")
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,8 +68,15 @@ def other_values(name, value, kw):
         yield str(value + 1), value + 1
 
 
+SENTENCES = {f"sentences/{name}": Arch("mlm", *make_sentences.MODELS[name], [], "") for name in make_sentences.MODELS}
+
+
 def logits(model, inputs):
+    """Of a sentence encoder the mean of its words, of length one."""
     with torch.no_grad():
+        if "labels" not in inspect.signature(model.forward).parameters and "attention_mask" in inputs:
+            hidden = model(**{name: tensor for name, tensor in inputs.items() if name != "labels"}).last_hidden_state
+            return torch.nn.functional.normalize((hidden * inputs["attention_mask"][:, :, None]).sum(1), dim=1).float()
         more = {"use_cache": False} if model.config.model_type == "rwkv" else {}
         return make_fixtures.forward(model, inputs, **more)["logits"].float()
 
@@ -78,7 +87,7 @@ def made(arch, seed=3):
     return model, make_fixtures.make_inputs(arch, model, torch.Generator().manual_seed(seed))
 
 
-def by_quern(quern, folder, arch, inputs):
+def by_quern(quern, folder, inputs, more):
     """The logits, or what was said instead."""
     def run(*words):
         done = subprocess.run([quern, *map(str, words)], capture_output=True, text=True)
@@ -90,8 +99,9 @@ def by_quern(quern, folder, arch, inputs):
     run("init", "--from", folder, "-o", spec)
     given = {name: inputs[there] for name, there in INPUTS.items() if there in inputs}
     save_file({name: (tensor if tensor.is_floating_point() else tensor.bool() if name == "mask" else tensor.int()).contiguous() for name, tensor in given.items()}, source)
-    run("interpret", spec, "--config", folder / "config.json", "--weights", folder / "model.safetensors", "--input", source, "--output", result)
-    return load_file(result)["logits"].float()
+    run("interpret", spec, "--config", folder / "config.json", "--weights", folder / "model.safetensors", "--input", source, "--output", result, *more)
+    (found,) = load_file(result).values()
+    return found.float()
 
 
 def far(a, b, inputs):
@@ -112,7 +122,7 @@ def main():
     options = parser.parse_args()
     counts = {"same": 0, "refused": 0, "DIFFERENT": 0}
     for name in options.names or ARCH:
-        arch = ARCH[name]
+        arch = (ARCH | SENTENCES)[name]
         if arch.kind == "contrast":
             continue
         try:
@@ -141,7 +151,7 @@ def main():
                 folder = Path(tmp)
                 model.save_pretrained(folder)
                 try:
-                    error = far(by_quern(options.quern, folder, changed, inputs), want, inputs)
+                    error = far(by_quern(options.quern, folder, inputs, ["--set", "pooling=mean"] if name in SENTENCES else []), want, inputs)
                     verdict, said = ("same", f"{error:.1e}") if error < 1e-4 else ("DIFFERENT", f"{error:.1e}")
                 except RuntimeError as refusal:
                     verdict, said = "refused", next((line for line in str(refusal).splitlines() if "error" in line or "quern" in line), str(refusal))[:230].replace(str(folder), "")

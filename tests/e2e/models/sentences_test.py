@@ -13,7 +13,7 @@ COMPILED = 5e-5
 INTERPRETED = 1e-9
 
 
-SPECS = {"labse": "sentence", "distiluse": "sentence"}  # folders of sentence-transformers, with modules.json
+SPECS = {"labse": "sentence", "distiluse": "sentence", "gte": "sentence", "jina-v3": "sentence", "embedding-gemma": "sentence_gemma", "eurobert": "sentence_decoder", "sentence-t5": "sentence_t5"}  # folders of sentence-transformers, with modules.json
 
 
 def spec_of(name):

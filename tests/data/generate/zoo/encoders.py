@@ -51,3 +51,9 @@ encoder("esm", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=20, 
 encoder("esm-1b", tf.EsmConfig, tf.EsmForMaskedLM, dict(PROTEIN, mask_token_id=34, position_embedding_type="absolute", emb_layer_norm_before=True),
         "ESM-1b: learned positions counted from pad_token_id + 1 (2) over tokens that are no padding, and a norm behind them; mask token 34.",
         PROTEIN_GRADS + [r"position_embeddings\.weight", r"embeddings\.layer_norm\.bias"], classic=PROTEIN_FILES)
+encoder("eurobert", tf.EuroBertConfig, tf.EuroBertForMaskedLM,
+        dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32, max_position_embeddings=40, rms_norm_eps=EPS, rope_parameters=rope(250000.0),
+             pad_token_id=0, bos_token_id=1, eos_token_id=2, mask_token_id=3),
+        "llama whose words see both sides; grouped queries, rotary base 250000, its own head.",
+        [r"layers\.0\.self_attn\.[qk]_proj\.weight", r"layers\.1\.mlp\.gate_proj\.weight", r"model\.norm\.weight", r"embed_tokens\.weight", r"lm_head\.weight"],
+        classic=dict(rope_parameters=None, rope_theta=250000.0, clf_pooling="late", classifier_pooling=None, head_dim=None))
