@@ -16,7 +16,7 @@ public:
 
   void run() {
     const std::string &family = file.architecture();
-    if (isOneOf("gemma2 gemma3"))
+    if (isOneOf("gemma2 gemma3 gemma-embedding"))
       gemma();
     else if (isOneOf("gemma3n gemma4"))
       gemma3n();
@@ -62,7 +62,7 @@ public:
       llama4();
     else if (family == "t5")
       t5();
-    if (isOneOf("bert nomic-bert modern-bert qwen3 qwen2 llama"))
+    if (isOneOf("bert nomic-bert modern-bert qwen3 qwen2 llama gemma-embedding eurobert"))
       sentences();
     if (isOneOf("qwen3next qwen35 qwen35moe kimi-linear"))
       layerTypes("linear_attention", "full_attention");
@@ -98,21 +98,34 @@ private:
   void sentences() {
     if (isOneOf("bert") && !file.find("token_types.weight"))
       config["type_vocab_size"] = 0;
+    if (isOneOf("gemma-embedding"))
+      config["use_bidirectional_attention"] = true;
+    for (const char *module : {"2_Dense", "3_Dense"}) // their activations are the identity
+      if (const GgufTensor *weight = file.find("dense_" + std::string(module, 1) + ".weight"))
+        config["dense"].push_back(
+            {{"path", module}, {"out_features", weight->shape[0]}, {"bias", false}, {"activation", "linear"}});
+    const bool embeds = isOneOf("gemma-embedding eurobert"); // and has no head
     const std::optional<int64_t> pooling = file.integer("~.pooling_type");
-    if (!pooling)
+    if (!pooling && !embeds)
       return;
     constexpr const char *kinds[] = {"", "mean", "cls", "last"};
-    const bool decoder = isOneOf("qwen3 qwen2 llama");
-    if (*pooling < 1 || *pooling > (decoder ? 3 : 2))
+    const bool decoder = embeds || isOneOf("qwen3 qwen2 llama");
+    if (pooling && (*pooling < 1 || *pooling > (decoder ? 3 : 2)))
       fail("its pooling_type is " + std::to_string(*pooling) + "; 1 (mean) and 2 (first token) are known" +
            (decoder ? ", and 3 (last token)" : ""));
-    constexpr std::pair<const char *, const char *> classes[] = {
-        {"bert", "BertModel"},   {"nomic-bert", "NomicBertModel"}, {"modern-bert", "ModernBertModel"},
-        {"qwen3", "Qwen3Model"}, {"qwen2", "Qwen2Model"},          {"llama", "LlamaModel"}};
+    constexpr std::pair<const char *, const char *> classes[] = {{"bert", "BertModel"},
+                                                                 {"nomic-bert", "NomicBertModel"},
+                                                                 {"modern-bert", "ModernBertModel"},
+                                                                 {"qwen3", "Qwen3Model"},
+                                                                 {"qwen2", "Qwen2Model"},
+                                                                 {"llama", "LlamaModel"},
+                                                                 {"gemma-embedding", "Gemma3TextModel"},
+                                                                 {"eurobert", "EuroBertModel"}};
     for (auto [name, published] : classes)
       if (isOneOf(name))
         config["architectures"] = {published};
-    config["pooling"] = kinds[*pooling];
+    if (pooling)
+      config["pooling"] = kinds[*pooling];
   }
 
   void modernBert() {

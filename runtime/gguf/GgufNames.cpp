@@ -76,6 +76,8 @@ constexpr GgufName gemma4[] = {{".layer_output_scale.weight", ".layer_scalar"},
                                {".pre_ffw_norm_2", ".pre_feedforward_layernorm_2"},
                                {".post_ffw_norm_1", ".post_feedforward_layernorm_1"},
                                {".post_ffw_norm_2", ".post_feedforward_layernorm_2"}};
+/// Dense modules of sentence-transformers, which are in folders of their own.
+constexpr GgufName denseModules[] = {{"dense_2", "2_Dense.linear"}, {"dense_3", "3_Dense.linear"}};
 constexpr GgufName phi3[] = {{".attn_qkv", ".self_attn.qkv_proj"}, {".ffn_up", ".mlp.gate_up_proj"}};
 constexpr GgufName stablelm[] = {{".attn_q_norm", ".self_attn.q_layernorm.norms.{}", Stacked},
                                  {".attn_k_norm", ".self_attn.k_layernorm.norms.{}", Stacked}};
@@ -406,6 +408,8 @@ const GgufArchitecture architectures[] = {
     {"gemma3", layers, nullptr, {gemma2, llama}, {}},
     {"gemma3n", layers, nullptr, {gemma3n, normsBehind, llama}, {}},
     {"gemma4", layers, nullptr, {gemma4, gemma3n, normsBehind, llama}, {}},
+    {"gemma-embedding", layers, nullptr, {gemma2, llama, denseModules}, {}},
+    {"eurobert", layers, nullptr, {llama}, {}},
     {"phi2", layers, nullptr, {phi, llama}, {}},
     {"phi3", layers, nullptr, {phi3, llama}, {}},
     {"phimoe", layers, nullptr, {mixtral, llama}, {}},

@@ -203,6 +203,15 @@ static std::vector<std::string> settingsOf(const frontend::Architecture &archite
     if (!fileExists(path))
       continue;
     Json json = support::parseJson(support::readFile(path, textLimit), path);
+    // Newer files say pooling_mode = "mean" where older ones have a flag for each way.
+    static const std::map<std::string, std::string> flags = {{"mean", "pooling_mode_mean_tokens"},
+                                                             {"cls", "pooling_mode_cls_token"},
+                                                             {"lasttoken", "pooling_mode_lasttoken"}};
+    if (json.is_object() && json.contains("pooling_mode")) {
+      const std::string mode = json["pooling_mode"].is_string() ? json["pooling_mode"].get<std::string>() : "";
+      auto flag = flags.find(mode);
+      json[flag == flags.end() ? "pooling_mode = " + json["pooling_mode"].dump() : flag->second] = true;
+    }
     std::string known, given;
     size_t before = settings.size();
     for (const auto &[field, setting] : fields) {

@@ -72,7 +72,7 @@ VARIANTS = {
     "qwen3-next": Variant(kw=SMALL | dict(hidden_size=24, moe_intermediate_size=8, shared_expert_intermediate_size=12)), "qwen3-5": Variant(), "qwen3-5-moe": Variant(), "seed-oss": Variant(), "smollm3": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "stablelm": Variant(kw=SMALL | dict(hidden_size=24)), "starcoder2": Variant(kw=SMALL | dict(sliding_window=None)), "t5": Variant(kw=FAR | dict(d_model=16, d_ff=24, num_heads=2)), "umt5": Variant(kw=FAR),
     "sentence-bert": Variant("bert", sentence="mean"), "sentence-xlm-roberta": Variant("xlm-roberta", sentence="cls"),
     "sentence-distilbert": Variant("distilbert", sentence="mean"), "sentence-modernbert": Variant("modernbert", sentence="cls", config=dict(global_attn_every_n_layers=3)),
-    "sentence-qwen3": Variant("qwen3", sentence="last"),
+    "sentence-qwen3": Variant("qwen3", sentence="last"), "sentence-embedding-gemma": Variant("embedding-gemma", sentence="mean"), "sentence-eurobert": Variant("eurobert", sentence="mean", config=dict(classifier_pooling=None)),
     # In codes: each way in which rows move.
     "phi3-q8_0": Variant("phi3", kw=SMALL, coded=True), "mixtral-q8_0": Variant("mixtral", kw=SMALL, coded=True),
     "gpt2-q8_0": Variant("gpt2", kw=SMALL | dict(n_embd=32), config=dict(n_ctx=48), coded=True),
@@ -94,7 +94,7 @@ def convert(folder, target, coded, gguf, conversion):
     maker.no_mtp = True  # no layers that guess further tokens
     kind = gguf.LlamaFileType.MOSTLY_Q8_0 if coded else gguf.LlamaFileType.ALL_F32
     with torch.inference_mode():
-        maker(folder, kind, target, eager=True, hparams=values).write()
+        maker(folder, kind, target, eager=True, hparams=values, sentence_transformers_dense_modules=True).write()
 
 
 def compute(name, arch, folder):
@@ -126,11 +126,13 @@ def make(name, gguf, conversion):
         folder = Path(scratch) / name
         if variant.sentence:
             shutil.copytree(OUT.parent / "sentences" / golden, folder)
-            config = json.loads((folder / "config.json").read_text())
+            older = folder / "config.v4.json"
+            config = json.loads((older if older.exists() else folder / "config.json").read_text())
             way = {"mean": "mean_tokens", "cls": "cls_token", "last": "lasttoken"}[variant.sentence]
-            (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]))
-            (folder / "1_Pooling").mkdir()
-            (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{way}": True}))
+            if not (folder / "modules.json").exists():
+                (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]))
+                (folder / "1_Pooling").mkdir()
+                (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{way}": True}))
         elif variant.kw:
             arch = dataclasses.replace(arch, kw=arch.kw | variant.kw)
             save_file(compute(name, arch, folder), OUT / f"{name}.safetensors")

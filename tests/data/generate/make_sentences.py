@@ -48,7 +48,7 @@ MODULES = {
     "sentence-t5": ("mean", [(20, False, torch.nn.Identity)], True, {}),
     "gte": ("cls", [], True, dict(rope_parameters=None, rope_theta=500.0)),
     "jina-v3": ("mean", [], True, dict(rope_parameters=None, rope_theta=20000.0)),
-    "eurobert": ("mean", [], True, dict(rope_parameters=None, rope_theta=250000.0, clf_pooling="late")),
+    "eurobert": ("mean", [], True, dict(rope_parameters=None, rope_theta=250000.0, clf_pooling="late", classifier_pooling=None)),
 }
 MODELS |= {
     "labse": MODELS["bert"],
