@@ -51,6 +51,15 @@ static bool contains(const std::vector<std::string> &list, const std::string &wo
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
+/// A type alone is the model itself, where there is one, and not what embeds with its layers.
+static const Architecture *byType(const std::string &type) {
+  for (bool settings : {false, true})
+    for (const Architecture &one : architectures())
+      if (contains(one.modelTypes, type) && one.settings.empty() != settings)
+        return &one;
+  return nullptr;
+}
+
 /// Up to three known types that share most letters or the beginning with `type`, or are part of it; nearest first.
 static std::string nearTypes(const std::string &type) {
   std::vector<std::pair<size_t, std::string>> near;
@@ -106,12 +115,10 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
       if (contains(one.classes, wanted))
         return contains(one.modelTypes, typeOfText) ? FoundArchitecture{&one, typeOfText, "", wanted}
                                                     : FoundArchitecture{&one, wanted, "", ""};
-  for (const Architecture &one : architectures())
-    if (contains(one.modelTypes, type))
-      return FoundArchitecture{&one, type, classes.empty() ? "" : classes[0], ""};
-  for (const Architecture &one : architectures())
-    if (contains(one.modelTypes, typeOfText))
-      return FoundArchitecture{&one, typeOfText, "", classes.empty() ? type : classes[0]};
+  if (const Architecture *one = byType(type))
+    return FoundArchitecture{one, type, classes.empty() ? "" : classes[0], ""};
+  if (const Architecture *one = byType(typeOfText))
+    return FoundArchitecture{one, typeOfText, "", classes.empty() ? type : classes[0]};
   std::string what = type.empty() && classes.empty() ? name + " has neither 'model_type' nor 'architectures'"
                      : type.empty()                  ? "no spec is known for " + support::quote(classes[0])
                                                      : "no spec is known for model_type " + support::quote(type);

@@ -176,6 +176,9 @@ TEST(Architectures, FindTheSpecOfACheckpoint) {
   EXPECT_EQ(found(R"({"architectures": ["LlamaForCausalLM"]})"), "llama");
   EXPECT_EQ(found(R"({"architectures": ["BertModel"], "model_type": "bert"})"), "sentence");
   EXPECT_EQ(found(R"({"model_type": "gpt_bigcode"})"), "gpt_bigcode");
+  EXPECT_EQ(found(R"({"model_type": "t5"})"), "t5");
+  EXPECT_EQ(found(R"({"model_type": "t5", "architectures": ["T5EncoderModel"]})"), "sentence_t5");
+  EXPECT_EQ(found(R"({"model_type": "mpnet"})"), "sentence");
   EXPECT_EQ(found(R"({"model_type": "bert", "architectures": ["BertForTokenClassification"]})"),
             "bert but BertForTokenClassification");
   EXPECT_EQ(found(R"({"model_type": "wav2vec2"})"), "Q010");
