@@ -14,7 +14,8 @@ INTERPRETED = 1e-9
 ROUNDED = 1e-6  # norms that a GGUF file has plus one, in f32
 
 
-SPECS = {"labse": "sentence", "distiluse": "sentence", "gte": "sentence", "jina-v3": "sentence", "embedding-gemma": "sentence_gemma", "eurobert": "sentence_decoder", "sentence-t5": "sentence_t5"}  # folders of sentence-transformers, with modules.json
+SPECS = {"labse": "sentence", "distiluse": "sentence", "gte": "sentence", "jina-v3": "sentence", "embedding-gemma": "sentence_gemma", "eurobert": "sentence_decoder", "sentence-t5": "sentence_t5", "mt5": "sentence_t5",
+         "umt5": "sentence_t5"}  # folders of sentence-transformers, with modules.json
 GGUF_SETTINGS = {"embedding-gemma": ["--set", "sliding_window_pattern=3", "--set", "query_pre_attn_scalar=12"]}  # what such files do not say
 
 
