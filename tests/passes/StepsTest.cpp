@@ -122,11 +122,15 @@ static std::string lookingAhead(std::string text) {
   replace("index(S) <= index(T)", "index(S) <= index(T) + 1");
   replace("index(Past) <= index(T)", "index(Past) <= index(T) + 1");
   replace("cumsum[T](k", "sum[T](k");
-  const std::string mask = "causal[T, S](";
-  for (size_t at = text.find(mask); at != std::string::npos; at = text.find(mask, at + mask.size() + 1)) {
-    size_t end = text.find(')', at);
-    text.insert(end + 1, " or index(S) == index(T) + 1");
-    changed = true;
+  for (const std::string keys : {"S", "Past"}) {
+    const std::string mask = "causal[T, " + keys + "](";
+    for (size_t at = text.find(mask); at != std::string::npos; at = text.find(mask, at + mask.size())) {
+      size_t end = at + mask.size();
+      for (int open = 1; open > 0; ++end)
+        open += (text.at(end) == '(') - (text.at(end) == ')');
+      text.insert(end, " or index(" + keys + ") == index(T) + 1");
+      changed = true;
+    }
   }
   return changed ? text : "";
 }
