@@ -227,7 +227,6 @@ double shortest(float value) {
   return result;
 }
 
-/// Of a list: whether the word is in it.
 class Maker : GgufValues {
 public:
   explicit Maker(const GgufFile &file) : GgufValues(file) {}

@@ -16,20 +16,22 @@ namespace quern::runtime {
 namespace {
 
 using Carried = std::map<std::string, std::shared_ptr<const MappedFile>>;
+using Tensors = std::map<std::string, StoredTensor>;
 using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string &name)>;
 
 /// One table of tensors: of a file, or of shards with an index.
 class TableSource : public TensorSource {
 public:
-  TableSource(std::string path, std::map<std::string, StoredTensor> read)
-      : label(std::move(path)), tensors(std::move(read)) {
+  TableSource(std::string path, Tensors read) : label(std::move(path)), tensors(std::move(read)) {
     joinPackedTensors(tensors);
     others = singleExperts(tensors);
+    Tensors ofTextPart;
     for (const auto *table : {&tensors, &others})
       for (const auto &[name, tensor] : *table)
         if (std::string inner = nameInTextPart(name); !inner.empty() && inner != name)
           ofTextPart.emplace(inner, tensor);
-    others.insert(ofTextPart.begin(), ofTextPart.end());
+    multimodal = !ofTextPart.empty();
+    others.merge(ofTextPart);
   }
   const std::string &path() const override { return label; }
   std::vector<std::string> names() const override { return namesIn(tensors); }
@@ -40,22 +42,20 @@ public:
         return &found->second;
     return nullptr;
   }
-  bool hasTextPart() const override { return !ofTextPart.empty(); }
+  bool hasTextPart() const override { return multimodal; }
 
 private:
-  using Table = std::map<std::string, StoredTensor>;
   std::string label;
-  Table tensors, others, ofTextPart;
+  Tensors tensors, others;
+  bool multimodal;
 
-  static std::vector<std::string> namesIn(const Table &table) {
+  static std::vector<std::string> namesIn(const Tensors &table) {
     std::vector<std::string> result;
     for (const auto &[name, tensor] : table)
       result.push_back(name);
     return result;
   }
 };
-
-using Tensors = std::map<std::string, StoredTensor>;
 
 Tensors readFileOfTensors(std::shared_ptr<const MappedFile> file) {
   return GgufFile::isGguf(*file) ? ggufTensors(GgufFile(file)) : readSafetensors(std::move(file));
