@@ -265,6 +265,12 @@ bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
 }
 
+bool hasNumbers(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::Packed && p.reduced.size() == 1 && p.reduced[0].fixed() &&
+         graph.nodes[tableOf(graph, p, p.w)].storage == Storage::F32 &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
+}
+
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {
   return hasPairs(graph, p) && graph.nodes[p.x].op == Op::Widen;
 }

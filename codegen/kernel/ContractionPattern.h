@@ -53,6 +53,8 @@ bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Whether one reads a weight in bf16, whose pairs along the depth an instruction multiplies; and rows in bf16, too.
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &pattern);
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
+/// Whether one reads a weight in f32 along one known depth.
+bool hasNumbers(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Of experts: whether these are in bf16, along one known depth; whether rows and experts are in codes.
 bool hasRoutedWords(const KernelGraph &graph, const ContractionPattern &pattern);
 bool hasRoutedCodes(const KernelGraph &graph, const ContractionPattern &pattern);

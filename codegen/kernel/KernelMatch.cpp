@@ -32,6 +32,8 @@ static int64_t termsOfTiles(const KernelGraph &graph, const ContractionPattern &
     return *p.reduced[0].fixed() % depthOfTile ? 0 : termsOf(piecesOf(graph, p.x), 1).size();
   if (p.row && hasCodes(graph, p) && !hasCodesAlone(graph, p))
     return termsOf(piecesOf(graph, p.x), 1).size();
+  if (p.row && hasNumbers(graph, p))
+    return termsOf(piecesOf(graph, p.x), piecesOfF32).size();
   bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % depthOfTile == 0);
   return whole && liesAlongDepth(graph, p);
 }
@@ -52,6 +54,10 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
     anchor.facts["scaled"] = bitsOfCode(rows) ? std::min(groupOf(weight), groupOf(rows)) : groupOf(weight);
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
   anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, p) : 0;
+  anchor.facts["parts"] = 1; // matrices whose columns a task has beside each other
+  for (const Dim &dim : p.others)
+    if (graph.nodes[tableOf(graph, p, p.w)].has(dim.name))
+      anchor.facts["parts"] *= dim.fixed().value_or(1);
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";
     anchor.facts["inner"] = 0; // as many as an expert has

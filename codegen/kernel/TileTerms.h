@@ -23,7 +23,7 @@ inline std::vector<TileTerm> termsOf(int rowPieces, int columnPieces) {
     return {{2, 0}, {1, 0}, {0, 0}};
   if (rowPieces == 1)
     return {{0, 2}, {0, 1}, {0, 0}};
-  return {{1, 1}, {2, 0}, {1, 0}, {0, 0}, {0, 1}, {0, 2}};
+  return {{1, 1}, {1, 0}, {2, 0}, {0, 2}, {0, 1}, {0, 0}}; // two loops, in each of which no piece comes back
 }
 
 } // namespace quern::codegen

@@ -16,11 +16,6 @@ namespace quern::codegen {
 
 using Numbers = std::map<std::string, int64_t>;
 
-static int64_t known(const Facts &facts, const char *name) {
-  auto found = facts.find(name);
-  return found == facts.end() ? 0 : found->second;
-}
-
 /// A number that a schedule gives, as near to it as the shape allows: a line is for all kernels of a family, and some are
 /// small or narrow.
 static int64_t fitted(const std::string &name, int64_t given, const PlanPart &part, const Facts &facts) {
@@ -46,21 +41,24 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
     return 0;
   if (name == "few" && dense && (!known(facts, "heads") || rows > given))
     return 0;
-  if (name == "group" && dense && outer) {
+  if (name == "group" && part.family == "contract" && (!part["amx"] || known(facts, "bits") < 32))
+    return 1;
+  if (name == "group" && outer) {
     int64_t columns = part.numbers.at("columns"), tiles = (outer + columns - 1) / columns;
     while (tiles % given)
       --given;
   }
   if (name == "depth" && depth) { // parts of one size
     const bool packed = part.family == "contract";
-    if (packed && part["amx"])
+    const bool words = packed && part["amx"] && known(facts, "bits") == 32;
+    if (packed && part["amx"] && !words)
       return codesOfTiledPart(given, facts);
-    if (packed && (known(facts, "row_bits") < 32 || given >= depth)) // summed over the whole depth
+    if (packed && ((known(facts, "row_bits") < 32 && !words) || given >= depth)) // summed over the whole depth
       return depth;
     int64_t parts = (depth + given - 1) / given, each = (depth + parts - 1) / parts,
-            of = packed        ? codesOfPart(known(facts, "bits"))
-                 : part["amx"] ? depthOfTile
-                               : 1;
+            of = part["amx"] ? depthOfTile
+                 : packed    ? codesOfPart(known(facts, "bits"))
+                             : 1;
     return packed ? std::min(depth, (each + of - 1) / of * of) : (each + of - 1) / of * of;
   }
   if (name == "unroll" && product) {

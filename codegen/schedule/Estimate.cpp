@@ -15,8 +15,8 @@
 
 namespace quern::codegen {
 
-/// Of a cycle: instructions, loads. Of an instruction that sums: cycles until the next of the same sum.
-static constexpr double issued = 5, loaded = 2, latency = 4;
+/// Of a cycle: instructions, loads.
+static constexpr double issued = 5, loaded = 2;
 static constexpr double tileLatency = 52; ///< of a product of AMX's tiles
 /// Bytes of a cycle from the second cache, the third, and from memory where one core reads alone.
 static constexpr double fromSecond = 32, fromThird = 16, fromMemory = 10;
@@ -39,8 +39,6 @@ static constexpr double inOrder = 0.3;
 static constexpr double rereading = 0.2;
 /// Of products by AMX, by the part of their tiles that the first cache does not hold.
 static constexpr double fromFar = 0.25;
-/// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
-static constexpr int64_t addresses = 12;
 
 /// Bound by the slowest; the rest is not hidden whole.
 static double together(std::initializer_list<double> parts) {
@@ -185,9 +183,27 @@ double Estimate::unpacking() const {
              : (decoding() + (formats.bits < 16 ? 2 : 1)) / core.operations + core.vector * 4 / fromSecond;
 }
 
-/// The same where many rows share the strip: AMX's tiles take packed bf16 as it is.
+/// The same where many rows share the strip: AMX's tiles take packed bf16 as it is, and three pieces of f32.
 double Estimate::copying(const PlanPart &part) const {
+  if (multipliesWords(part))
+    return 4 / core.operations + core.vector * 6 / fromSecond;
   return amxOf(part) && family == "contract" && formats.bits == 16 ? 0 : unpacking();
+}
+
+bool Estimate::multipliesWords(const PlanPart &part) const {
+  return amxOf(part) && family == "contract" && formats.bits == 32;
+}
+
+/// Of packed f32 by AMX: rows are three pieces of bf16, which the second cache does not hold beside a strip of these, so that each
+/// task reads them from the third; a strip should leave half of the second to what passes.
+double Estimate::ofWords(const PlanPart &part, double depth, double length) const {
+  constexpr double size = 6, fromThirdAlone = 4;
+  const double columns = part["group"] * double(known("parts", 1)) * part["columns"], strip = columns * depth * size;
+  const double rows = length * inner * size; // whatever a block and a part have: a task reads all of its own
+  const double far = std::clamp((rows + strip) / core.second - 0.5, 0.0, 1.0);
+  const double totals = depth < inner ? 40 / depth : 0; // read and written for each part
+  return (far * size / fromThirdAlone / (columns / core.vector) + totals) * core.products +
+         std::max(0.0, 2 * strip / core.second - 1);
 }
 
 /// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
@@ -202,6 +218,12 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
   double perBlock = (fetched + vectors * copying(part)) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
+  if (multipliesWords(part)) {
+    const double count = std::ceil(tiles / block),
+                 longest = block * count / tiles; // blocks; of tasks, beside their mean
+    return perBlock * longest + ofWords(part, depth, length) +
+           ofTiles(amx, vectors) * unevenTasks * (core.threads - 1) * part["group"] * longest / tasks;
+  }
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
   // As they are multiplied: in pairs, in codes; three pieces of f32.
   const bool pairs = formats.rowBits == 16 && formats.bits == 16;
@@ -273,7 +295,7 @@ double Estimate::fewRows(const PlanPart &part) const {
 
 double Estimate::packed(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
-  double length = double(known("rows", support::assumed::rows));
+  double length = double(known("rows", support::assumed::rows * (multipliesWords(part) ? 2 : 1)));
   double many = ofTile(part) + (amxOf(part) ? 0 : ofUnrolling(part, rows, vectors)) + blocks(part, length);
   bool steps = part.numbers.contains("alone");
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
@@ -388,106 +410,6 @@ double Estimate::operator()(const PlanPart &part) const {
   if (family == "attention" || family == "gradient")
     return lanes(part);
   return 1;
-}
-
-static std::vector<int64_t> twice(int64_t from, int64_t to) {
-  std::vector<int64_t> values;
-  for (int64_t value = from; value <= to; value *= 2)
-    values.push_back(value);
-  return values;
-}
-
-static std::vector<int64_t> multiples(int64_t of, int64_t most) {
-  std::vector<int64_t> values;
-  for (int64_t value = of; value <= most; value += of)
-    values.push_back(value);
-  return values;
-}
-
-std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
-  const std::string name(parameter.name);
-  const int64_t vector = int64_t(core.vector), threads = int64_t(core.threads);
-  const bool lanes = family == "attention" || family == "gradient";
-  if (name == "rows" && lanes)
-    return multiples(vector, 8 * vector);
-  if (name == "rows")
-    return multiples(1, known("rows") ? std::min(known("rows"), addresses) : addresses);
-  if (name == "columns") // no wider than what there is
-    return known("tile")                                ? std::vector<int64_t>{known("tile")}
-           : known("outer") && known("outer") <= vector ? std::vector<int64_t>{vector}
-           : family == "dense" ? multiples(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1))
-                               : twice(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1));
-  if (name == "unroll")
-    return lanes ? std::vector<int64_t>{4} : twice(1, 8);
-  if (name == "row_block" && family == "experts") // of few rows each
-    return {16};
-  if (name == "blocks") // a chunk of slots is an expert's at least
-    return {4};
-  if (name == "row_block") // an eighth more or less is the same
-    return known("rows") || family != "dense"
-               ? std::vector<int64_t>{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64}
-               : std::vector<int64_t>{1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128};
-  if (name == "alone")
-    return {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  if (name == "side")
-    return {1, 2, 3, 4};
-  if (name == "amx") // short groups leave too little to a tile between two scales
-    return known("amx") && !hasShortGroups() ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0};
-  if (name == "group" && family == "dense")
-    return twice(1, 8);
-  if (name == "depth" && family == "contract")
-    return {256, 512, 1024, 2048, parameter.most};
-  if (name == "depth")
-    return twice(64, known("amx") ? 4096 : 1024);
-  if (name == "step" && family == "attention")
-    return {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 16};
-  if (name == "step")
-    return twice(1, 16);
-  if (name == "keys")
-    return twice(64, 2048);
-  if (name == "block" && family == "attention") // whole tiles of one, two, three or four vectors of 16
-    return {96, 128, 192, 256, 384};
-  if (name == "block")
-    return twice(96, 384);
-  // What follows from one fact alone.
-  if (name == "tiles" || name == "parts") // two tasks for a thread, at least
-    return {std::clamp<int64_t>(2 * threads, 4, 256)};
-  if (name == "lanes") // as many sums as hide a sum's latency
-    return {int64_t(latency) * vector};
-  if (name == "dot")
-    return {int64_t(latency)};
-  if (name == "ahead" && family == "contract") // what a core reads while a line is on its way, in four streams or fewer
-    return {core.vector < 16 ? 512 : 2048};
-  if (name == "ahead" && family != "tile") // in one; of short runs of keys less
-    return {family != "attention" || known("ahead") != 2 ? 2048 : core.vector < 16 ? 1024 : 512};
-  if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
-    return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
-  if (name == "few" && family == "grouped") // measured: of integers that pairs of bytes sum a copy gains least
-    return {multipliesIntegers() ? (formats.bits < 8 ? 32 : 16) : formats.levels > 1 ? 1 : 12};
-  if (name == "few" && family == "contract") // in f32 a tile of rows has no copy either
-    return formats.bits < 32 && formats.rowBits >= 16 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0};
-  if (name == "together")
-    return {4};
-  if (name == "few") // weights of each head, in place
-    return {known("heads") && known("rows") <= 8 ? 8 : 0};
-  // What takes a task long enough that handing it over (about a microsecond) is a tenth of it.
-  if (name == "work")
-    return {family == "row" ? 16384 : 32768};
-  if (name == "most")
-    return {family == "row" ? 64 : 4096};
-  if (name == "inside") // an expression's set-up in elements
-    return {512};
-  if (name == "split")
-    return {8 * std::max<int64_t>(vector, 16)};
-  if (name == "shallow")
-    return {2};
-  if (name == "runs") // streams that a core reads side by side, as of weights
-    return {core.vector < 16 ? 4 : 2};
-  if (name == "beside" || name == "group") // of experts: groups share lines of memory
-    return {family == "threads" ? 64 : 8};
-  if (name == "wide")
-    return {64};
-  return {parameter.least}; // chunk: one position at a time gives the same sums on all machines
 }
 
 double estimate(const std::vector<PlanPart> &parts, const std::vector<Anchor> &anchors) {

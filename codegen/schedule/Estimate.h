@@ -38,6 +38,11 @@ public:
   double ofPackedTile(int64_t columns) const;
 
 private:
+  /// Cycles until an instruction may add to what the one before it has summed.
+  static constexpr double latency = 4;
+  /// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
+  static constexpr int64_t addresses = 12;
+
   /// Of a step over a tile of so many rows and vectors of columns: cycles for each product of a vector.
   double ofStep(double rows, double vectors) const;
   /// The same of a step of rows in codes, a group's 32 of them taken together.
@@ -55,6 +60,9 @@ private:
   double dense(const PlanPart &part, double length) const;
   double lanes(const PlanPart &part) const;
   double lanesByTiles(const PlanPart &part) const;
+  bool multipliesWords(const PlanPart &part) const;
+  int64_t rowsTogether() const;
+  double ofWords(const PlanPart &part, double depth, double length) const;
   double blocks(const PlanPart &part, double length) const;
   double fewRows(const PlanPart &part) const;
   double ofUnrolling(const PlanPart &part, double rows, double vectors) const;

@@ -2,6 +2,8 @@
 // and a tuner's candidate are checked by one text before anything is compiled.
 #include "codegen/schedule/Space.h"
 
+#include "codegen/schedule/ContractionSpace.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -38,7 +40,7 @@ const Parameter *Family::find(std::string_view wanted) const {
   return nullptr;
 }
 
-static int64_t known(const Facts &facts, const std::string &name) {
+int64_t known(const Facts &facts, const std::string &name) {
   auto it = facts.find(name);
   return it == facts.end() ? 0 : it->second;
 }
@@ -56,116 +58,6 @@ bool fitsSide(int64_t side, int64_t columns, const Facts &facts) {
 
 static std::string text(int64_t number) {
   return std::to_string(number);
-}
-
-/// A register tile of a contraction. One row is always possible: it needs no more than its columns.
-static std::optional<std::string> refuseTile(const PlanPart &part, const Facts &facts) {
-  int64_t rows = part["rows"], columns = part["columns"], unroll = part["unroll"];
-  int64_t vector = known(facts, "vector"), tile = known(facts, "tile"), most = known(facts, "rows"),
-          inner = known(facts, "inner");
-  if (tile && columns != tile)
-    return "columns " + text(columns) + ", but the weight is packed in tiles of " + text(tile);
-  if (columns > vector && columns % vector)
-    return "columns " + text(columns) + " are no multiple of the target's vector of " + text(vector) + " floats";
-  if (most && rows > most)
-    return "rows " + text(rows) + ", but there are only " + text(most);
-  if (rows > 1 && !fitsRegisters(rows, columns, facts))
-    return "rows " + text(rows) + " x columns " + text(columns) + " do not fit the target's " +
-           text(known(facts, "registers")) + " registers of " + text(vector) + " floats";
-  if (unroll > 1 && (!inner || inner % unroll))
-    return "unroll " + text(unroll) + " does not divide the depth" + (inner ? " of " + text(inner) : "");
-  return std::nullopt;
-}
-
-int64_t codesOfPart(int64_t bits) {
-  return bits && bits < 16 ? 256 : 1;
-}
-
-/// By AMX: a few groups of codes, and no part that ends within one.
-int64_t codesOfTiledPart(int64_t given, const Facts &facts) {
-  constexpr int64_t least = 128;
-  const int64_t depth = known(facts, "inner");
-  if (!known(facts, "levels") || given >= depth || depth % least)
-    return depth;
-  for (int64_t part = (given + least - 1) / least * least; part < depth; part += least)
-    if (depth % part == 0)
-      return part;
-  return depth;
-}
-
-/// AMX's registers.
-static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts &facts) {
-  const int64_t amx = part["amx"];
-  if (amx && !known(facts, "amx"))
-    return "amx " + text(amx) +
-           ", but only weights in bf16 or in codes, and what is not packed but lies along its depth or its rows are "
-           "multiplied so, on processors that have it";
-  if (amx && part["columns"] % 16)
-    return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
-  return std::nullopt;
-}
-
-static std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts) {
-  if (part["few"] && known(facts, "row_bits") < 16)
-    return "few " + text(part["few"]) + ", but rows in codes are multiplied alone or by a copy of the columns";
-  if (part["few"] && !fitsRegisters(part["together"], part["columns"], facts))
-    return "together " + text(part["together"]) + " x columns " + text(part["columns"]) + " do not fit the target's " +
-           text(known(facts, "registers")) + " registers";
-  if (int64_t side = part["side"]; !fitsSide(side, part["columns"], facts))
-    return "side " + text(side) + " does not divide the tiles of columns, or their sums do not fit the target's " +
-           text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
-  const int64_t depth = part["depth"], inner = known(facts, "inner"), bits = known(facts, "bits"),
-                of = codesOfPart(bits);
-  const bool tiled = part["amx"] && known(facts, "levels");
-  if (inner && depth < inner && !tiled && (known(facts, "row_bits") < 32 || part["amx"]))
-    return "depth " + text(depth) + ", but rows in fewer bits, and bf16 by AMX, are summed over the whole depth of " +
-           text(inner);
-  if (inner && tiled && depth < inner && depth != codesOfTiledPart(depth, facts))
-    return "depth " + text(depth) + ", but AMX sums whole parts of 128 codes each, of " + text(inner);
-  if (inner && !tiled && depth < inner && depth % of)
-    return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
-  if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))
-    return "unroll " + text(unroll) + " does not divide whole parts of the depth";
-  if (std::optional<std::string> refused = refuseTiles(part, facts))
-    return refused;
-  return refuseTile(part, facts);
-}
-
-/// The depth's parts: unrolling needs whole ones. Tiles of columns are packed in whole groups: those behind the last would be
-/// read from behind the weight.
-static std::optional<std::string> refuseDense(const PlanPart &part, const Facts &facts) {
-  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"], group = part["group"];
-  int64_t columns = part["columns"], outer = known(facts, "outer"),
-          tiles = outer ? (outer + columns - 1) / columns : group;
-  if (tiles % group)
-    return "group " + text(group) + " does not divide the " + text(tiles) + " tiles of columns";
-  PlanPart tile = part;
-  tile.numbers["unroll"] = 1;
-  if (std::optional<std::string> refused = refuseTile(tile, facts))
-    return refused;
-  if (unroll > 1 && (!whole || whole % depth || depth % unroll))
-    return "unroll " + text(unroll) + " does not divide whole parts of the depth";
-  if (std::optional<std::string> refused = refuseTiles(part, facts))
-    return refused;
-  if (part["amx"] && depth % depthOfTile)
-    return "depth " + text(depth) + ", but AMX multiplies " + text(depthOfTile) + " steps at a time";
-  if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
-    return "few " + std::to_string(part["few"]) +
-           ": only few rows of weights for each head are read where they are stored";
-  return std::nullopt;
-}
-
-static std::optional<std::string> refuseGrouped(const PlanPart &part, const Facts &facts) {
-  std::optional<std::string> refused = refuseTiles(part, facts);
-  return refused ? refused : refuseTile(part, facts);
-}
-
-static std::optional<std::string> refuseExperts(const PlanPart &part, const Facts &facts) {
-  if (std::optional<std::string> refused = refuseTiles(part, facts))
-    return refused;
-  PlanPart tile = part;
-  tile.numbers["unroll"] = 1;
-  return refuseTile(tile, facts);
 }
 
 /// Rows stand in lanes; a step is one of keys or columns.
@@ -294,10 +186,10 @@ static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &)
 
 const std::vector<Family> &families() {
   static const std::vector<std::string_view> ofTarget = {"vector", "registers", "fused", "threads", "first", "second"},
-                                             ofProduct = {"vector",   "registers", "fused",  "threads",
-                                                          "first",    "second",    "outer",  "inner",
-                                                          "rows",     "tile",      "bits",   "levels",
-                                                          "row_bits", "bytes",     "scaled", "amx"},
+                                             ofProduct = {"vector", "registers", "fused",    "threads", "first",
+                                                          "second", "outer",     "inner",    "rows",    "tile",
+                                                          "bits",   "levels",    "row_bits", "bytes",   "scaled",
+                                                          "amx",    "parts"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
                                                             "first",  "second",    "depth", "values"},
                                              ofForward = {"vector", "registers", "fused", "products", "threads",
@@ -360,6 +252,7 @@ const std::vector<Family> &families() {
         {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
         {"few", "up to so many rows are multiplied with columns as they are stored, without a copy; 0: none", 0, 64},
         {"together", "rows of such a tile", 1, 16},
+        group,
         ahead,
         amx},
        ofProduct,

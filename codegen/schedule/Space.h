@@ -42,6 +42,9 @@ const Family &family(std::string_view name);
 /// together.
 std::optional<std::string> checkPart(const PlanPart &part, const Anchor &anchor);
 
+/// A fact's value; 0 where there is none.
+int64_t known(const Facts &facts, const std::string &name);
+
 /// Whether a tile of accumulators stays in registers, beside a step's columns and a number of a row.
 bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts);
 /// Whether a row alone goes over whole groups of so many tiles of columns, and their sums stay in registers, beside a step's

@@ -126,7 +126,7 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
   module->print(stream);
   std::string chosen =
       "quern.plan = \"halide: contract(ahead = 512, alone = 2, amx = 0, columns = 16, depth = 24, few = 0, "
-      "row_block = 10, rows = 6, side = 3, tiles = 4, together = 4, unroll = 4), "
+      "group = 1, row_block = 10, rows = 6, side = 3, tiles = 4, together = 4, unroll = 4), "
       "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)\"";
   EXPECT_NE(printed.find(chosen), std::string::npos) << printed;
   KernelFiles first = compileKernels(*module, options, folder.string());

@@ -28,11 +28,12 @@ TEST(Plan, SaysWhatIsComputed) {
   KernelGraph &graph = product(g, 16);
   ScheduleTable schedules = ScheduleTable::standard();
   KernelPlan plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), schedules);
-  EXPECT_EQ(plan.text(),
-            "halide: contract(ahead = 512, alone = 1, amx = 0, columns = 16, depth = 48, few = 0, row_block = 12, "
-            "rows = 6, side = 1, tiles = 4, together = 4, "
-            "unroll = 4), "
-            "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");
+  EXPECT_EQ(
+      plan.text(),
+      "halide: contract(ahead = 512, alone = 1, amx = 0, columns = 16, depth = 48, few = 0, group = 1, row_block = 12, "
+      "rows = 6, side = 1, tiles = 4, together = 4, "
+      "unroll = 4), "
+      "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");
   EXPECT_EQ(refusal(plan, graph, "x86-64-v3"), "");
   // A narrower tile leaves registers for more rows; schedules are what plans are made from.
   EXPECT_EQ(halideProducer().choose(graph, cpuTarget("x86-64-v4"), schedules).parts[0]["rows"], 9);
@@ -58,11 +59,12 @@ TEST(Plan, WhatCannotBeIsRefusedByName) {
   EXPECT_EQ(with("unroll", 3), "contract: unroll 3 is not among 1, 2 ... 64");
   EXPECT_EQ(with("unroll", 32), "contract: unroll 32 does not divide the depth of 48");
   EXPECT_EQ(with("row", 3), "contract: 'row' is none of its numbers; it has rows, columns, unroll, row_block, depth, "
-                            "tiles, alone, side, few, together, ahead and amx");
+                            "tiles, alone, side, few, together, group, ahead and amx");
   KernelPlan edited = plan;
   edited.parts[0].numbers.erase("rows");
-  EXPECT_EQ(refusal(edited, graph, "x86-64-v3"), "contract: 'rows' is missing; it has rows, columns, unroll, "
-                                                 "row_block, depth, tiles, alone, side, few, together, ahead and amx");
+  EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),
+            "contract: 'rows' is missing; it has rows, columns, unroll, "
+            "row_block, depth, tiles, alone, side, few, together, group, ahead and amx");
   edited = plan;
   edited.parts.pop_back();
   EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),

@@ -50,7 +50,7 @@ TEST(Schedule, MistakesHaveAPlace) {
   EXPECT_EQ(failure("map : wrk 1"), "mine.txt:1: 'wrk' is no number of map; there are work and most");
   EXPECT_EQ(failure("grouped iner > 3 : rows 1"), "mine.txt:1: 'iner' is no fact of grouped; there are vector, "
                                                   "registers, fused, threads, first, second, outer, inner, rows, "
-                                                  "tile, bits, levels, row_bits, bytes, scaled and amx");
+                                                  "tile, bits, levels, row_bits, bytes, scaled, amx and parts");
   EXPECT_EQ(failure("map vector 3 : work 1"),
             "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
   EXPECT_EQ(failure("map work 3"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");

@@ -51,7 +51,7 @@ struct Place {
   Type type; ///< of a number
   Expr first, apart;
   Expr memory{};               ///< where that is no buffer's name
-  Expr nextTile{}, nextStep{}; ///< of rows: 16 rows further; 64 bytes of the depth
+  Expr nextTile{}, nextStep{}; ///< 16 rows or columns further; 64 bytes of the depth
 };
 
 Expr bytes(const Expr &numbers, const Type &type) {
@@ -110,6 +110,7 @@ public:
     measureDepth();
     columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
     rows.nextTile = loops.strideOf(row->index, sums.row, tileRows);
+    columns.nextTile = loops.strideOf(column->index, sums.lane, tileColumns);
     rows.nextStep = hasSteps() ? loops.strideOf(row->index, sums.step, wordsOfStep) : Expr(0);
     columns.nextStep = hasSteps() ? loops.strideOf(column->index, sums.step, wordsOfStep) : Expr(0);
     if (product->args.size() > 3)
@@ -236,7 +237,6 @@ private:
 
   Stmt block(const Place &from, int row, int rowTiles, int column, int columnTiles) const {
     const std::string name = prefix + "tile.", step = prefix + "tile_step";
-    const int inWord = wordBytes / columns.type.bytes();
     auto tile = [&](int i, int j) { return name + std::to_string(i * atOnce + j); };
     auto ofAll = [&](const std::function<Stmt(int i, int j)> &one) {
       std::vector<Stmt> all;
@@ -255,8 +255,8 @@ private:
                                cast(from.first.type(), rowTerms[term]),
                            bytes, tileRows);
       Expr right = loadTile(columns,
-                            at * columns.nextStep + (column + j * tileColumns) * inWord + group * columnGroup +
-                                columnTerms[term],
+                            at * columns.nextStep + (column / tileColumns + j) * columns.nextTile +
+                                group * columnGroup + columnTerms[term],
                             tileColumns * wordBytes, bytes / wordBytes);
       return Call::make(ofTile, "tile_matmul",
                         {number(tileRows), number(tileColumns * wordBytes), number(bytes), sum, left, right},

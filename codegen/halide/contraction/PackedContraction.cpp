@@ -35,7 +35,8 @@ namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : PackedSums(builder, std::move(pattern), plan), mostTasks(plan["tiles"]), side(plan["side"]), few(plan["few"]),
-      together(plan["together"]), ahead(plan["ahead"]), amx(plan["amx"]), partDepth(plan["depth"]) {
+      together(plan["together"]), ahead(plan["ahead"]), amx(plan["amx"]), group(plan["group"]),
+      partDepth(plan["depth"]) {
   if (amx)
     rows = amx * tileRows;
   auto upTo = [&](int64_t most, bool wide) { // known now: a case that never runs is not built
@@ -87,6 +88,9 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
     order.push_back(within);
     if (manyColumns() < tile) {
       out.split(inner, beside, inner, manyColumns());
+      order.push_back(beside);
+    } else if (group > 1) {
+      out.split(outer, outer, beside, group);
       order.push_back(beside);
     }
     order.push_back(blockInner);
@@ -157,6 +161,8 @@ LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &ou
 void PackedContraction::scheduleStrip(const LoopLevel &level) {
   if (tiles.byTiles && bits)
     scheduleTiledStrip(level);
+  else if (tiles.byTiles)
+    scheduleWordsOfColumns(level);
   else
     scheduleStrips(level);
 }
@@ -199,14 +205,16 @@ void PackedContraction::schedule(Stage &target) {
     Var task = scheduleLoops(out, outside, Rows::Many);
     if (totals.defined()) {
       const LoopLevel level = levelOf(task, outside, out);
-      LoopLevel ofSums = tiles.byTiles ? scheduleTiledTotals(level) : scheduleTotals(totals, parts, level, 1);
+      LoopLevel ofSums = tiles.byTiles && bits ? scheduleTiledTotals(level)
+                         : tiles.byTiles       ? scheduleTotalsOfWords(level)
+                                               : scheduleTotals(totals, parts, level, 1);
       if (strip.defined())
         scheduleStrip(LoopLevel(totals, parts.x));
       scheduleTile(ofSums, outside);
     } else {
       if (strip.defined() || stripScale.defined())
         scheduleStrip(levelOf(task, outside, out));
-      scheduleTile(LoopLevel(out, Var(manyColumns() < tile ? "ct" : "rt")), outside);
+      scheduleTile(LoopLevel(out, Var(manyColumns() < tile || group > 1 ? "ct" : "rt")), outside);
     }
     if (copied.defined())
       scheduleCopiedRows();
@@ -244,10 +252,11 @@ void PackedContraction::define() {
     fews = bits ? codedSums("few", last, false) : sumsOf("few", last, storedColumns());
   const bool copies = storage != Storage::F32 && !isPicked();
   if (!Internal::is_const_one(isAlone) && !Internal::is_const_one(isFew))
-    tiles = amx && bits                ? tiledCodes()
-            : amx                      ? tiledPairs()
-            : integers                 ? integerSums("sums", last, Codes::Copied)
-            : b.multipliesPairs(*this) ? pairSums("sums", last)
+    tiles = amx && bits                      ? tiledCodes()
+            : amx && storage == Storage::F32 ? tiledWords()
+            : amx                            ? tiledPairs()
+            : integers                       ? integerSums("sums", last, Codes::Copied)
+            : b.multipliesPairs(*this)       ? pairSums("sums", last)
             : partDepth < *reduced[0].fixed() && !isPicked()
                 ? sumsOfParts(last)
                 : sumsOf("sums", last, copies ? copiedColumns() : storedColumns());

@@ -20,7 +20,11 @@ private:
   Sums sumsOfParts(const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
   Sums tiledPairs();
-  Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index);
+  Sums tiledWords();
+  Expr wordOfColumn(const Expr &at, const Expr &which);
+  void scheduleWordsOfColumns(const Halide::LoopLevel &level);
+  Halide::LoopLevel scheduleTotalsOfWords(const Halide::LoopLevel &level);
+  Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index, int length);
   void scheduleCopiedRows();
   Sums tiledCodes();
   Expr codesOfColumns(const CodedColumns &from) const;
@@ -51,6 +55,7 @@ private:
   int few, together;   ///< up to so many rows are multiplied with columns as they are stored, so many at a time
   int ahead;           ///< bytes ahead of what such a row reads that columns are fetched
   int amx;             ///< AMX's tiles of rows at a time; 0: none
+  int group;           ///< tiles of columns of a task of many rows
   Expr isAlone, isFew; ///< whether rows are so few
   int partDepth;       ///< steps of the depth that all tiles of rows of a task take before the next ones
   Func totals;         ///< of the parts of the depth, where there are several; else undefined

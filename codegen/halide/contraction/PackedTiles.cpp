@@ -23,7 +23,8 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   index[reduced[0].name] = at;
   const bool inPlace = hasPairsAlone(b.graph, *this);
   Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index)
-                        : copiedRow(at % depthOfTile, at / depthOfTile, depthOfTile, rowPiece(terms, k.z), index);
+                        : copiedRow(at % depthOfTile, at / depthOfTile, depthOfTile, rowPiece(terms, k.z), index,
+                                    static_cast<int>(*reduced[0].fixed()));
   Sums sums{b.newFunc("sums", node), {k.x, k.y, k.z}, {}, {}};
   sums.pairs = sums.byTiles = true;
   sums.func(tileArgs()) = undef<float>();
@@ -31,17 +32,18 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   return sums;
 }
 
-/// Rows in whole tiles, `run` numbers of the depth each; those behind the last are what the last one is.
-Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &which, const Index &index) {
+/// Rows in whole tiles, `run` numbers of the depth each, `length` in all; what is behind the last, row or number, is what that is.
+Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &which, const Index &index,
+                                  int length) {
   Var m = KernelBuilder::var(row->name);
   const int depth = static_cast<int>(*reduced[0].fixed());
   Index own = KernelBuilder::varsOf(b.graph.nodes[x].dims);
   own[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
   Expr position = step * run + part;
-  own[reduced[0].name] = depth % run ? min(position, depth - 1) : position;
+  own[reduced[0].name] = depth % run || length > depth ? min(position, depth - 1) : position;
   copied = b.newFunc("tiles", node);
   copied(copyArgs({part, ofTile, piece, step}, x, tileOfRows)) = pieceOf(b.real(x, own), piece);
-  copied.bound(part, 0, run).bound(step, 0, (depth + run - 1) / run).vectorize(part, std::min(run, depthOfTile));
+  copied.bound(part, 0, run).bound(step, 0, (length + run - 1) / run).vectorize(part, std::min(run, depthOfTile));
   return copied(copyCall({at, m % tileRows, which, ofRun}, x, m / tileRows, index));
 }
 
@@ -81,7 +83,7 @@ void PackedContraction::scheduleTiled(const Sums &sums, const LoopLevel &level) 
     loops.push_back(KernelBuilder::var(dim->name));
   func.update().reorder(loops);
   TileSums tiles{func, lane.name(), m.name(), "", over[0].name()};
-  if (!groups || sums.integers) // numbers, of which a word has several
+  if (sums.pairs || sums.integers) // numbers, of which a word has several
     tiles.within = over[0].name(), tiles.step = over[1].name();
   if (!sums.integers)
     tiles.term = over.back().name();

@@ -19,6 +19,8 @@ const CpuTarget &withTiles() {
 }
 
 int real(GraphMaker &g, int value) {
+  if (g.graph.nodes[value].storage == Storage::F32)
+    return value;
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
@@ -186,6 +188,29 @@ TEST(Tiles, OfRowsInF32) {
   }
 }
 
+/// Packed columns in f32: whole depths and parts, which end within a step of a tile; one tile of columns for a task and two; rows in
+/// f32 and in bf16; few rows by vectors in the same kernel.
+TEST(Tiles, OfPackedNumbers) {
+  struct Case {
+    int64_t depth, columns, tile;
+    const char *numbers;
+    Storage rows = Storage::F32;
+  };
+  for (const Case &one : {Case{64, 128, 64, "alone 0, amx 2, row_block 1"}, Case{75, 71, 32, "alone 1, amx 1, group 1"},
+                          Case{200, 100, 64, "alone 1, amx 2, depth 96, group 2"},
+                          Case{256, 128, 32, "alone 0, amx 2, depth 128, group 2, row_block 2"},
+                          Case{96, 40, 16, "alone 1, amx 4, group 1", Storage::BF16}}) {
+    SCOPED_TRACE(one.numbers);
+    GraphMaker g;
+    KernelGraph &graph = product(g, Storage::F32, one.depth, one.columns, one.tile, one.rows);
+    KernelPlan plan = planOf(graph, one.numbers);
+    EXPECT_GT(plan.parts[0]["amx"], 0);
+    check(graph, plan, manyRows, true, 2e-6);
+    plan.parts[0].numbers["few"] = 24;
+    check(graph, plan, {1, 2, 6, 17, 24, 25});
+  }
+}
+
 /// Both factors in f32, or one of them: six products of pieces, or three.
 TEST(MoreTiles, OfStoredNumbersInF32) { // `More`: in the tier `nightly`
   int plansOf = 0;
@@ -325,7 +350,7 @@ TEST(Tiles, OfLargeTensors) {
     KernelGraph &graph = storedProduct(g, form);
     check(graph, planOf(graph, "amx 2", "dense"), {17}, false);
   }
-  for (Storage storage : {Storage::BF16, Storage::Int8}) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, 64, 20000, 64);
     check(graph, planOf(graph, "alone 0, amx 1"), {17});
@@ -390,12 +415,14 @@ TEST(MoreTiles, OfCodesAndRealRows) { // `More`: in the tier `nightly`
 
 /// Rows as the kernel makes them, and matrices beside each other; all that a batch has.
 TEST(Tiles, OfRowsThatTheKernelMakes) {
-  for (Storage storage : {Storage::BF16, Storage::Int8}) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8}) {
     SCOPED_TRACE(quern::support::storageName(storage));
     Dim b = dim("B"), m = dim("M"), h = dim("H", 3), i = dim("I", 96);
     auto rowsOf = [&](GraphMaker &g, int from) {
       int x = g.elementwise(Op::Tanh, {from});
-      return real(g, bitsOfCode(storage) ? g.quantize(x, "I") : g.elementwise(Op::Narrow, {x}));
+      return storage == Storage::F32
+                 ? x
+                 : real(g, bitsOfCode(storage) ? g.quantize(x, "I") : g.elementwise(Op::Narrow, {x}));
     };
     GraphMaker heads;
     int x = heads.argument(Storage::F32, {m, h, i}), w = heads.weight({h, dim("O", 40), i}, 16, storage);
@@ -414,7 +441,7 @@ TEST(Tiles, OfRowsThatTheKernelMakes) {
 /// Six plans of each storage; some of them use the tile registers.
 TEST(MoreTiles, AnyPointOfTheSpace) { // `More`: in the tier `nightly`
   std::mt19937 random(11);
-  for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Q4K}) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8, Storage::Q4K}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, 256, 100, 32);
     int used = 0;
@@ -463,10 +490,9 @@ TEST(Tiles, AreRefusedElsewhere) {
   EXPECT_EQ(plan.parts[0]["amx"], 1);
   CpuTarget without = cpuTarget("sapphirerapids-noamx");
   EXPECT_EQ(halideProducer().choose(graph, without, withNumbers("amx 1")).parts[0]["amx"], 0);
-  EXPECT_EQ(
-      halideProducer().refuses(plan, graph, without).value_or(""),
-      "contract: amx 1, but only weights in bf16 or in codes, and what is not packed but lies along its depth or its "
-      "rows are multiplied so, on processors that have it");
+  EXPECT_EQ(halideProducer().refuses(plan, graph, without).value_or(""),
+            "contract: amx 1, but only packed weights, and what is not packed but lies along its depth or its rows are "
+            "multiplied so, on processors that have it");
   plan.parts[0].numbers.erase("amx"); // of a version that did not know it
   EXPECT_THAT(halideProducer().refuses(plan, graph, withTiles()).value_or(""),
               testing::HasSubstr("contract: 'amx' is missing"));
