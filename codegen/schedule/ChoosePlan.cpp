@@ -41,7 +41,7 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
     return 0;
   if (name == "few" && dense && (!known(facts, "heads") || rows > given))
     return 0;
-  if (name == "group" && part.family == "contract" && (!part["amx"] || known(facts, "bits") < 32))
+  if (name == "group" && part.family == "contract" && (!part["amx"] || known(facts, "levels")))
     return 1;
   if (name == "group" && outer) {
     int64_t columns = part.numbers.at("columns"), tiles = (outer + columns - 1) / columns;

@@ -69,8 +69,8 @@ std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts
                 of = codesOfPart(bits);
   const int64_t group = part["group"], columns = known(facts, "outer");
   const bool tiled = part["amx"] && known(facts, "levels"), words = part["amx"] && bits == 32;
-  if (group > 1 && !words)
-    return "group " + text(group) + ", but only AMX in f32 multiplies several tiles of columns in a task";
+  if (group > 1 && (!part["amx"] || tiled))
+    return "group " + text(group) + ", but only AMX multiplies several tiles of columns in a task, of f32 and bf16";
   if (group > 1 && (!columns || (columns + part["columns"] - 1) / part["columns"] % group))
     return "group " + text(group) + " does not divide the tiles of columns of " + text(columns);
   if (inner && words && depth < inner && depth % depthOfTile)

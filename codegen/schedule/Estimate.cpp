@@ -185,20 +185,22 @@ double Estimate::unpacking() const {
 
 /// The same where many rows share the strip: AMX's tiles take packed bf16 as it is, and three pieces of f32.
 double Estimate::copying(const PlanPart &part) const {
-  if (multipliesWords(part))
-    return 4 / core.operations + core.vector * 6 / fromSecond;
-  return amxOf(part) && family == "contract" && formats.bits == 16 ? 0 : unpacking();
+  if (!multipliesWords(part))
+    return unpacking();
+  return formats.bits == 16 ? 0 : 4 / core.operations + core.vector * 6 / fromSecond;
 }
 
 bool Estimate::multipliesWords(const PlanPart &part) const {
-  return amxOf(part) && family == "contract" && formats.bits == 32;
+  return amxOf(part) && family == "contract" && !formats.levels;
 }
 
-/// Of packed f32 by AMX: rows are three pieces of bf16, which the second cache does not hold beside a strip of these, so that each
-/// task reads them from the third; a strip should leave half of the second to what passes.
+/// Of packed numbers by AMX: rows, in f32 three pieces of bf16, do not stay in the second cache beside a strip of columns, so each task
+/// reads them from the third; a strip should leave half of the second to what passes.
 double Estimate::ofWords(const PlanPart &part, double depth, double length) const {
-  constexpr double size = 6, fromThirdAlone = 4;
-  const double columns = part["group"] * double(known("parts", 1)) * part["columns"], strip = columns * depth * size;
+  constexpr double fromThirdAlone = 4;
+  auto pieces = [](double bits) { return bits > 16 ? 6.0 : 2.0; }; // bytes
+  const double size = pieces(formats.rowBits), columns = part["group"] * double(known("parts", 1)) * part["columns"];
+  const double strip = columns * depth * pieces(formats.bits);
   const double rows = length * inner * size; // whatever a block and a part have: a task reads all of its own
   const double far = std::clamp((rows + strip) / core.second - 0.5, 0.0, 1.0);
   const double totals = depth < inner ? 40 / depth : 0; // read and written for each part
@@ -394,7 +396,7 @@ double Estimate::lanesByTiles(const PlanPart &part) const {
   const double beyondFirst = std::max(0.0, std::log2(ofBlock / core.first));
   const double beyond = std::max(0.0, held / (0.75 * core.second) - 1);
   const double perPart = 4 * (values + 2) / (keys * (depth + values)) * core.products * latency;
-  const double copies = 50 / block + block / 2 / 1024;
+  const double copies = (bytes > 2 ? 100 : 50) / block + block / 2 / 1024; // of pieces they take twice as long
   return ofTiles(amxOf(part), 2) * padded * (1 + masked) + exposed / 4 * beyondFirst + beyond + perPart + copies;
 }
 

@@ -61,7 +61,7 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "group" && family == "dense")
     return twice(1, 8);
   if (name == "group" && family == "contract")
-    return formats.bits == 32 && known("amx") ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1};
+    return known("amx") && !formats.levels ? twice(1, 4) : std::vector<int64_t>{1};
   if (name == "depth" && family == "contract")
     return {256, 512, 1024, 2048, parameter.most};
   if (name == "depth")
@@ -73,7 +73,7 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "keys")
     return twice(64, 2048);
   if (name == "block" && family == "attention") // whole tiles of one, two, three or four vectors of 16
-    return {96, 128, 192, 256, 384};
+    return {96, 128, 192, 256, 384, 512};
   if (name == "block")
     return twice(96, 384);
   // What follows from one fact alone.

@@ -145,11 +145,15 @@ void print(const Json &result) {
                                   result["cpu"].get<std::string>().c_str(), result["threads"].get<int>());
   for (const char *part : {"prefill", "decode"}) {
     const Json &one = result[part];
-    if (one.is_object())
-      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)%s\n", part, one["tokens_per_s"].get<double>(),
-                     one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
-                     one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>(),
-                     spreadText(one).c_str());
+    if (!one.is_object())
+      continue;
+    const double achieved = one["achieved"];
+    std::string beside;
+    if (auto other = one.find("multiply_adds"); other != one.end())
+      beside = format("; %.0f%% of %.1f by multiply-adds", 100 * achieved / other->get<double>(), other->get<double>());
+    text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%%s)%s\n", part, one["tokens_per_s"].get<double>(),
+                   achieved, one["limit"]["value"].get<double>(), one["limit"]["unit"].get<std::string>().c_str(),
+                   100 * one["ratio"].get<double>(), beside.c_str(), spreadText(one).c_str());
   }
   if (result.contains("device"))
     text += format("device   %llu launches (%llu graphs), %llu bytes to it and %llu from it in all steps\n",
@@ -219,6 +223,8 @@ int benchCommand(const Command &command) {
   double peak = std::max({before, after, flops / runs.least()});
   result["prefill"] =
       rate(double(reads), runs, flops, peak, std::minmax(before, after), 1e9, "GFLOP/s", arithmetic.what);
+  if (arithmetic.vectors > 0) // what tiles are to exceed
+    result["prefill"]["multiply_adds"] = arithmetic.vectors / 1e9;
 
   // Writing.
   if (text.generates) {

@@ -42,7 +42,8 @@ ArithmeticLimit measureArithmetic(Device &device, const Description &d) {
     return {measureFlops({d.multipliesBytes, d.multipliesTiles > 0, d.multipliesBF16}) / terms,
             (numbers == "f32" ? numbers + " multiply-adds" : "multiply-adds of " + numbers) + " in " +
                 (d.multipliesTiles ? "AMX's registers" : "registers") +
-                (terms > 1 ? ", " + std::to_string(terms) + " for each of f32" : "")};
+                (terms > 1 ? ", " + std::to_string(terms) + " for each of f32" : ""),
+            0, terms > 1 ? measureFlops() : 0};
   }
   DeviceLimits limits = device.measureLimits();
   if (d.multipliesBF16 && limits.products > 0)

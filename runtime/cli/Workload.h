@@ -51,6 +51,7 @@ struct ArithmeticLimit {
   double flops;
   std::string what;
   double bytes = 0;
+  double vectors = 0; ///< of f32 multiply-adds, where tiles multiply f32 in pieces
 };
 ArithmeticLimit measureArithmetic(Device &device, const Description &description);
 /// -r of bench.

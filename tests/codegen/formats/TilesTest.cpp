@@ -172,7 +172,7 @@ TEST(Tiles, OfBF16) {
                                            std::tuple(32, 71, 32, 1), std::tuple(96, 40, 16, 4)}) {
     GraphMaker g;
     KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile);
-    check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
+    check(graph, planOf(graph, "alone 0, group 2, amx " + std::to_string(amx)), manyRows);
   }
 }
 
@@ -182,7 +182,7 @@ TEST(Tiles, OfRowsInF32) {
        {std::tuple(64, 128, 64, 2), std::tuple(160, 100, 64, 1), std::tuple(96, 40, 16, 4)}) {
     GraphMaker g;
     KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile, Storage::F32);
-    KernelPlan plan = planOf(graph, "alone 1, amx " + std::to_string(amx));
+    KernelPlan plan = planOf(graph, "alone 1, group 2, amx " + std::to_string(amx));
     EXPECT_EQ(plan.parts[0]["amx"], amx);
     check(graph, plan, manyRows, true, 1e-6);
   }

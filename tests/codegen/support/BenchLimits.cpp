@@ -1,6 +1,8 @@
 // Takes: how factors are stored, or what is to be timed. Gives: the limit of products of these, by the runtime's probe; the best time.
 #include "tests/codegen/support/BenchLimits.h"
 
+#include "support/Error.h"
+
 #include "runtime/machine/Probe.h"
 
 #include <algorithm>
@@ -90,6 +92,11 @@ double peak(Storage factors, const CpuTarget &target) {
   const runtime::Multiplied what = multiplied(factors, target);
   double &most = found[{what.bytes, what.tiles, what.pairs}];
   return most = std::max(most, runtime::measureFlops(what, target.vector) / 1e9);
+}
+
+std::string besideMultiplyAdds(double reached, const CpuTarget &target) {
+  const double most = peak(Storage::F32, target);
+  return support::format(", %.0f%% of %.1f by multiply-adds", 100 * reached / most, most);
 }
 
 } // namespace quern::codegen

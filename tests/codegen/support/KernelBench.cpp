@@ -39,17 +39,22 @@ static bool tooSlow = false; ///< something promised was not reached
 
 /// The best time counts, beside the limit.
 /// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
-/// `factors`: as they are multiplied.
+/// `factors`: as they are multiplied; `terms`: products of bf16 that one of f32 is, where tiles multiply it.
 static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false,
-                   Storage factors = Storage::F32) {
-  double before = flops ? peak(factors, target) : bandwidth();
+                   Storage factors = Storage::F32, int terms = 6) {
+  const bool pieces = flops && factors == Storage::F32 && runner.usesTiles();
+  auto most = [&] {
+    return !flops ? bandwidth() : pieces ? peak(Storage::BF16, target) / terms : peak(factors, target);
+  };
+  double before = most();
   double best = bestTime(alone, cold, [&] {
     if (runner.run())
       std::abort();
   });
-  double limit = std::max(before, flops ? peak(factors, target) : bandwidth());
-  std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%   compiled in %.2f s\n", name, best * 1e6, work / best / 1e9,
-              flops ? "GFLOP/s" : "GB/s", limit, 100 * work / best / 1e9 / limit, runner.compileSeconds);
+  const double limit = std::max(before, most()), reached = work / best / 1e9;
+  std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%%s   compiled in %.2f s\n", name, best * 1e6, reached,
+              flops ? "GFLOP/s" : "GB/s", limit, 100 * reached / limit,
+              pieces ? besideMultiplyAdds(reached, target).c_str() : "", runner.compileSeconds);
   std::fflush(stdout);
 }
 
@@ -100,7 +105,7 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
                   long(m), long(in), long(out));
     bool flops = m > 16;
     report(name, runner, flops ? 2.0 * double(m * in * out) : double(quern::support::bytesOf(storage, in) * out), flops,
-           !flops, coded ? storage : Storage::F32);
+           !flops, coded ? storage : Storage::F32, 3);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <HalideRuntime.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -159,6 +160,13 @@ int KernelRunner::run() {
 
 Rounding KernelRunner::rounding(const Lengths &) const {
   return {};
+}
+
+bool KernelRunner::usesTiles() const {
+  return std::any_of(plan.parts.begin(), plan.parts.end(), [](const PlanPart &part) {
+    auto amx = part.numbers.find("amx");
+    return amx != part.numbers.end() && amx->second > 0;
+  });
 }
 
 void KernelRunner::useOneThread() {

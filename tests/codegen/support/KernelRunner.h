@@ -30,6 +30,8 @@ public:
   /// What its plan rounds beyond what the graph says: of CUDA's attention.
   Rounding rounding(const Lengths &lengths) const;
   double compileSeconds = 0;
+  /// Whether its plan multiplies by AMX's tiles.
+  bool usesTiles() const;
 
   /// The kernel's loops run in the calling thread alone.
   void useOneThread();

@@ -72,8 +72,9 @@ class Bench:
                 text = subprocess.run([BUILD / "bin/quern_kernel_bench", "--target", target, "large", *(["long"] if target == "native" else [])], check=True,
                                       capture_output=True, encoding="utf-8", preexec_fn=self.on_few_processors).stdout
                 for line in text.splitlines():
-                    what, reached, limit = re.match(r"(.*?) +[\d.]+ us +([\d.]+) GFLOP/s of ([\d.]+):", line).groups()
-                    self.add(what if what.startswith("attention") else f"{what}, {target}", value=float(reached), limit=float(limit), unit="GFLOP/s")
+                    what, reached, limit, vectors = re.match(r"(.*?) +[\d.]+ us +([\d.]+) GFLOP/s of ([\d.]+):[^,]*(?:, \d+% of ([\d.]+) by multiply-adds)?", line).groups()
+                    self.add(what if what.startswith("attention") else f"{what}, {target}", value=float(reached), limit=float(limit), unit="GFLOP/s",
+                             **({"multiply_adds": float(vectors)} if vectors else {}))
             if bench_onednn.PROGRAM.exists():
                 words = [str(size) for product in PRODUCTS for size in product]
                 rates = subprocess.run([bench_onednn.PROGRAM, *words], check=True, capture_output=True, encoding="utf-8", preexec_fn=self.on_few_processors).stdout.split()
@@ -97,7 +98,8 @@ class Bench:
                 result = json.loads(run(program, "bench", "-p", 512, "-n", 64, "-r", 2 if size == "110m" else 1, *weights, *self.threads, "--json").out)
                 for phase in ("prefill", "decode"):
                     one = result[phase]
-                    self.add(f"{phase}, Llama {size}{suffix}", value=one["achieved"], limit=one["limit"]["value"], unit=one["limit"]["unit"], rate=one["tokens_per_s"])
+                    self.add(f"{phase}, Llama {size}{suffix}", value=one["achieved"], limit=one["limit"]["value"], unit=one["limit"]["unit"], rate=one["tokens_per_s"],
+                             **({"multiply_adds": one["multiply_adds"]} if "multiply_adds" in one else {}))
             if tool.exists():
                 for phase, words in (("prefill", ("-p", 512, "-n", 0)), ("decode", ("-p", 0, "-n", 64, "-d", 512))):
                     command = [tool, "-m", model, *map(str, words), "-t", str(self.options.threads), "-r", "1", "-o", "json"]
@@ -163,6 +165,9 @@ def report(figures, machine, rounds):
             rate = f", {middle(one['rate']):.4g} tokens/s" if "rate" in one else ""
             cells += [f"{middle(one['value']):.4g} {one['unit'][0]}{rate}", f"{middle(one['limit']):.4g} {one['unit'][0]}",
                       f"**{middle(shares):.1f}%** ({min(shares):.0f} to {max(shares):.0f})"]
+            if "multiply_adds" in one:  # tiles multiply f32 in pieces
+                of_vectors = [100 * value / most for value, most in zip(one["value"], one["multiply_adds"])]
+                cells[-1] += f"; of {middle(one['multiply_adds']):.4g} by multiply-adds **{middle(of_vectors):.1f}%** ({min(of_vectors):.0f} to {max(of_vectors):.0f})"
         else:
             memory = f", {middle(one['memory']) / 1e6:.0f} MB resident, {middle(one['weights']) / 1e6:.0f} MB of weights" if "memory" in one else ""
             times = one["seconds"]
