@@ -64,12 +64,14 @@ class Program(Case):
         """A program that multiplies bytes, most of what it multiplies, is compared with that, and the best that was seen is a limit, whatever the probe met."""
         shape = [word for item in ("vocab_size=500", "hidden_size=512", "num_hidden_layers=2", "num_attention_heads=8", "intermediate_size=1408")
                  for word in ("--set", item)]
-        place = "AMX's registers" if " amx_int8" in pathlib.Path("/proc/cpuinfo").read_text() else "registers"
-        for options, what in (((), "f32 multiply-adds in registers"), (("--quantize", "f32,*mlp*=w8a8"), f"multiply-adds of bytes in {place}")):
+        tiles = " amx_int8" in pathlib.Path("/proc/cpuinfo").read_text()
+        place, of_f32 = ("AMX's registers", "multiply-adds of bf16 in AMX's registers, 6 for each of f32") if tiles else ("registers", "f32 multiply-adds in registers")
+        for options, what in (((), of_f32), (("--quantize", "f32,*mlp*=w8a8"), f"multiply-adds of bytes in {place}")):
             program = self.compile("llama", *shape, *options, name="wide")
             for _ in range(2):
                 answer = json.loads(run(program, "bench", "-p", 128, "-n", 4, "--json").out)
                 self.assertEqual(answer["prefill"]["limit"]["what"], what)
+                self.assertEqual("multiply_adds" in answer["prefill"], "6 for each" in what)
                 for part in ("prefill", "decode"):
                     self.assertLessEqual(answer[part]["ratio"], 1)
 
