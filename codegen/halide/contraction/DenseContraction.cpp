@@ -244,11 +244,11 @@ void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
 /// The innermost loops: sums within the loop over `tiles` of rows; columns are packed at `copies`.
 void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
   scheduleStrip(out, copies);
-  b.fetchNext({out.strip.name(), KernelBuilder::var(reduced.back().name).name(), pairs || amx ? inPair : 1, tile,
-               &out == &products ? ".tile" : ".ct"},
-              w);
   if (amx)
     return scheduleTiledProducts(out, tiles);
+  b.fetchNext({out.strip.name(), KernelBuilder::var(reduced.back().name).name(), pairs ? inPair : 1, tile,
+               &out == &products ? ".tile" : ".ct"},
+              w);
   Var m = KernelBuilder::var(row->name);
   int vector = vectorOfTile();
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
