@@ -18,7 +18,7 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inWord = 4, inPair = 2;
-static const Var ofStrip("group"), part("part"), step("step"), slice("slice");
+static const Var ofStrip("group"), part("part"), step("step");
 
 /// A row's sums over runs of the depth, which columns' minimums multiply, beside those of its neighbours: [rows][runs].
 Expr PackedContraction::sumOfRow(int run, const Expr &at, Index index) {

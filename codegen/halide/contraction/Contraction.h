@@ -68,7 +68,7 @@ protected:
                                    int tilesAtOnce) const;
   /// Copies for AMX, of words of two numbers along the depth, and of pieces of f32 (CopiedWords.cpp).
   static constexpr int wordsOfTile = depthOfTile / 2;
-  static inline const Var piece{"piece"};
+  static inline const Var piece{"piece"}, slice{"slice"}; ///< a slice: 16 columns of a tile
   int pieces(int operand) const { return piecesOf(b.graph, operand); }
   static Expr wordsOf(const Expr &depth);
   Expr orZero(Index index, const Expr &position, bool whole, const std::function<Expr(const Index &)> &number) const;

@@ -64,7 +64,8 @@ Expr DenseContraction::tilesOfRows() const {
 /// What an operand has at a position of the depth. Parts have whole pairs, and whole steps of tiles.
 Expr DenseContraction::numberOf(int operand, const Index &index, const Expr &position) const {
   return orZero(index, position, wholeParts, [&](const Index &at) {
-    return operand == w ? loadWeight(w, lane, Var("tile"), at) : b.real(operand, at);
+    return operand == w ? loadWeight(w, amx ? slice * tileColumns + lane : Expr(lane), Var("tile"), at)
+                        : b.real(operand, at);
   });
 }
 
@@ -140,20 +141,19 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   out.pair = pairs ? k.x : RVar();
   out.term = amx ? k.y : RVar();
   copyColumns(out);
-  std::vector<Expr> first = {lane, step};
-  if (pairs)
-    first.insert(first.begin(), out.pair);
-  if (amx)
-    first.push_back(columnPiece(terms, out.term));
-  if (turns)
-    first.push_back(0);
-  std::vector<Expr> call = copyCall(first, w, Var("tile"), index);
   out.sums = b.newFunc("sums", node);
   if (amx) {
     out.sums(args) = undef<float>();
-    out.sums(args) += tileProduct(wordOfRow(step, rowPiece(terms, out.term), index), out.strip(call), rowsLeft());
+    out.sums(args) += tileProduct(wordOfRow(step, rowPiece(terms, out.term), index),
+                                  wordOfColumn(out, step, columnPiece(terms, out.term), index), rowsLeft());
     return out;
   }
+  std::vector<Expr> first = {lane, step};
+  if (pairs)
+    first.insert(first.begin(), out.pair);
+  if (turns)
+    first.push_back(0);
+  std::vector<Expr> call = copyCall(first, w, Var("tile"), index);
   Expr left = rowsAt(out, step, index);
   out.sums(args) = 0.0f;
   Expr right = turns ? reinterpret<float>(out.strip(call)) : out.strip(call);
@@ -226,9 +226,10 @@ Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
 }
 
 void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
-  if (amx || turns)
-    return scheduleWords(out.strip, out.turned, copies, group, amx ? pieces(w) : 1,
-                         amx ? wordsTurned : b.target.vector);
+  if (amx)
+    return scheduleTilesOfColumns(out, copies);
+  if (turns)
+    return scheduleWords(out.strip, out.turned, copies, group, 1, b.target.vector);
   Var depth = KernelBuilder::var(reduced.back().name);
   const int vector = vectorOfTile();
   out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);

@@ -4,7 +4,7 @@
 //
 //   tiles[16 words][16 rows][pieces][depth / 32][rows / 16] = x    once: a kilobyte each, which lies together. Rows of bf16
 //                                                                along a depth of whole steps are read as they are
-//   strip[columns][words of the depth][pieces] = w               for a block of rows, as DenseContraction.cpp has it
+//   strip[16 columns][16 words][pieces][columns / 16][depth / 32] = w     for a block of rows, as DenseContraction.cpp has it
 //   for each tile of rows: sums[rows x columns] = products over the whole depth, or a part of it
 //
 // What lies across is turned in blocks of 16 x 16 words (TurnWords.cpp): rows that are side by side, columns along their depth.
@@ -60,19 +60,36 @@ Expr DenseContraction::rowsLeft() const {
   return groups.defined() ? Expr(rows) : b.extent(row->size) - KernelBuilder::var(row->name);
 }
 
-/// Columns behind the last are what the last one is: their sums are stored nowhere.
 void DenseContraction::copyWordsOfColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];
-  const Dim &depth = reduced.back();
-  const std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name), piece}, w, Var("tile"));
-  Index own = KernelBuilder::varsOf(weight.dims);
-  Expr at = Var("tile") * tile + lane;
-  own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
-  Expr value = wordAt(w, own, own.at(depth.name), piece);
-  if (weight.dims.back().name == depth.name)
+  const std::vector<Var> args = copyArgs({lane, word, piece, slice, step}, w, Var("tile"));
+  Expr value = wordAt(w, KernelBuilder::varsOf(weight.dims), step * wordsOfTile + word, piece);
+  if (weight.dims.back().name == reduced.back().name)
     defineTurned(out.strip, out.turned = b.newFunc("words", node), args, value);
   else
     out.strip(args) = value;
+}
+
+Expr DenseContraction::wordOfColumn(const Products &from, const Expr &at, const Expr &piece, const Index &index) const {
+  return from.strip(copyCall({lane % tileColumns, at % wordsOfTile, piece, lane / tileColumns, at / wordsOfTile}, w,
+                             Var("tile"), index));
+}
+
+void DenseContraction::scheduleTilesOfColumns(Products &out, const LoopLevel &level) {
+  static_assert(wordsTurned == wordsOfTile && wordsTurned == tileColumns);
+  out.strip.compute_at(level)
+      .bound_extent(lane, tileColumns)
+      .bound_extent(word, wordsOfTile)
+      .bound_extent(piece, pieces(w))
+      .bound_extent(slice, tile / tileColumns)
+      .bound_extent(Var("tile"), group);
+  if (!out.turned.defined()) {
+    out.strip.reorder(lane, piece, slice, Var("tile"), word, step).vectorize(lane).unroll(piece);
+    return;
+  }
+  out.strip.reorder(lane, word, piece, step, slice);
+  scheduleAcross(out.turned, LoopLevel(out.strip, step), word, lane, piece, pieces(w));
+  b.turnedWords.push_back({out.strip, lane.name(), word.name()});
 }
 
 void DenseContraction::scheduleTilesOfRows() {

@@ -15,7 +15,7 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inWord = 2;
-static const Var word("word"), slice("slice"), step("step"), part("part");
+static const Var word("word"), step("step"), part("part");
 
 /// A column's word of the depth, at a tile of sums.
 Expr PackedContraction::wordOfColumn(const Expr &at, const Expr &which) {
