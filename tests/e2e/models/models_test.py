@@ -27,7 +27,7 @@ INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_ty
 ENCODERS, PAIRS, IMAGES, SPEECH = ("bert", "distilbert", *KINDS["encoders"]), ("t5", "m2m100", *KINDS["pairs"]), ("vit", *KINDS["images"]), ("whisper",)
 CONTRASTS = (*KINDS["contrasts"],)  # texts with images
 COMPILED = 5e-5
-ROUNDED = ("bloom", "marian", "pegasus")  # PyTorch keeps their slopes and sinusoids in float32, in its float64 run too
+ROUNDED = ("bloom", "marian", "pegasus", "roformer")  # PyTorch keeps their slopes and sinusoids in float32, in its float64 run too
 
 
 class Fixture(Case):

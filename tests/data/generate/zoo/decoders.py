@@ -210,6 +210,19 @@ decoder("biogpt", tf.BioGptConfig, tf.BioGptForCausalLM,
         "opt with embeddings times sqrt(24), GELU, the last norm called layer_norm; the config's epsilon is not used.",
         [r"layers\.[01]\.self_attn\.[qkv]_proj\.weight", r"embed_positions\.weight", r"layers\.0\.fc1\.bias", r"biogpt\.layer_norm\.weight"], emb_std=0.25, signed_norm="biogpt.layer_norm.weight", classic={})
 
+decoder("xglm", tf.XGLMConfig, tf.XGLMForCausalLM,
+        dict(vocab_size=48, d_model=24, ffn_dim=40, num_layers=2, attention_heads=4, max_position_embeddings=40, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0, pad_token_id=5, bos_token_id=0,
+             eos_token_id=2),
+        "opt with embeddings times sqrt(24), GELU and fairseq's sinusoids from position 2 on, of which that of the padding's number (5, at position 3) is zero; the last norm called layer_norm.",
+        [r"layers\.[01]\.self_attn\.[qkv]_proj\.weight", r"embed_tokens\.weight", r"layers\.0\.fc1\.bias", r"model\.layer_norm\.weight"], emb_std=0.25, signed_norm="model.layer_norm.weight", classic={})
+
+decoder("persimmon", tf.PersimmonConfig, tf.PersimmonForCausalLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=40, hidden_dropout=0.0, attention_dropout=0.0, layer_norm_eps=EPS,
+             rope_parameters=rope(25000.0, partial_rotary_factor=0.5), **TOK),
+        "gpt-neox with attention and MLP one after the other, norms of each head's queries and keys, rotary on the first 6 of 12 dims, squared ReLU, untied head.",
+        [r"layers\.[01]\.self_attn\.query_key_value\.weight", r"self_attn\.[qk]_layernorm\.(weight|bias)", r"layers\.0\.mlp\.dense_h_to_4h\.bias", r"model\.final_layernorm\.weight", r"embed_tokens\.weight"],
+        classic=dict(rope_parameters=None, rope_theta=25000.0, partial_rotary_factor=0.5))
+
 # ---------------------------------------------------------------- routers and attentions of 2024 and 2025
 ROUTED = [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.1\.mlp\.shared_experts\.up_proj\.weight"]
 V2 = dict(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,

@@ -19,6 +19,16 @@ encoder("camembert", tf.CamembertConfig, tf.CamembertForMaskedLM, ROBERTA, "robe
 encoder("data2vec-text", tf.Data2VecTextConfig, tf.Data2VecTextForMaskedLM, ROBERTA, "roberta's architecture with the prefix data2vec_text.")
 encoder("electra", tf.ElectraConfig, tf.ElectraForMaskedLM, dict(BERT, embedding_size=16), "bert with embeddings of width 16 projected to 24, and back in the head (generator_predictions).",
         [r"embeddings_project\.(weight|bias)", r"layer\.0\.attention\.self\.query\.weight", r"generator_predictions\.dense\.weight", r"generator_lm_head\.bias"])
+BERT_GRADS = [r"layer\.0\.attention\.self\.(query|value)\.weight", r"layer\.1\.output\.dense\.bias", r"position_embeddings\.weight", r"predictions\.(transform\.dense\.weight|bias)"]
+encoder("megatron-bert", tf.MegatronBertConfig, tf.MegatronBertForMaskedLM, BERT, "bert with norms before each half layer and behind the last one (ln), and none behind the embeddings.",
+        BERT_GRADS + [r"layer\.[01]\.(attention\.)?ln\.weight", r"encoder\.ln\.bias"])
+encoder("roberta-prelayernorm", tf.RobertaPreLayerNormConfig, tf.RobertaPreLayerNormForMaskedLM, ROBERTA, "roberta with norms before each half layer, behind the embeddings and behind the last layer.",
+        GRADS + [r"layer\.[01]\.(attention|intermediate)\.LayerNorm\.weight", r"prelayernorm\.LayerNorm\.bias"])
+encoder("ernie", tf.ErnieConfig, tf.ErnieForMaskedLM, dict(BERT, use_task_id=True), "bert with the embedding of task 0 added.",
+        BERT_GRADS + [r"task_type_embeddings\.weight"])
+encoder("roformer", tf.RoFormerConfig, tf.RoFormerForMaskedLM, dict(BERT, embedding_size=16, rotary_value=True),
+        "bert with rotary positions (pairs of neighbours) of queries, keys and values; embeddings of width 16 projected to 24.",
+        [r"embeddings_project\.weight", *BERT_GRADS])
 encoder("albert", tf.AlbertConfig, tf.AlbertForMaskedLM, dict(BERT, num_hidden_layers=3, embedding_size=16, num_hidden_groups=1, inner_group_num=1, hidden_act="gelu_new", classifier_dropout_prob=0.0),
         "Three layers with the same weights, embeddings of width 16 projected to 24, tanh-GELU.",
         [r"embedding_hidden_mapping_in\.(weight|bias)", r"attention\.query\.weight", r"ffn_output\.weight", r"predictions\.(bias|dense\.weight)"])
