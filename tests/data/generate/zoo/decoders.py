@@ -58,6 +58,16 @@ decoder("granitemoe", tf.GraniteMoeConfig, tf.GraniteMoeForCausalLM, tiny(**GRAN
         "granite with 4 experts stored in one tensor (gate rows, then up rows), top 2, softmax over the two chosen.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
 decoder("granitemoeshared", tf.GraniteMoeSharedConfig, tf.GraniteMoeSharedForCausalLM, tiny(shared_intermediate_size=20, **GRANITE_MOE),
         "granitemoe with an MLP that every token passes beside its experts.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
+SINKS = [r"layers\.1\.self_attn\.sinks", r"layers\.1\.block_sparse_moe\.experts\.gate_up_proj"]
+decoder("granite-swa", tf.GraniteSWAConfig, tf.GraniteSWAForCausalLM,
+        tiny(sliding_window=5, layer_types=["full_attention", "sliding_attention"], layer_rope_theta=[0, 500.0], tie_word_embeddings=True,
+             embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.6, attention_multiplier=0.3, mlp_bias=False, attention_bias=False),
+        "granite with sinks in attention: the first layer sees everything and has no positions, the second has a window of 5 and a rotary base of its own.", SOME + SINKS, emb_std=0.3,
+        signed_norm="model.norm.weight", classic=dict(FLAT, layer_types=None))
+decoder("granitemoe-swa", tf.GraniteMoeSWAConfig, tf.GraniteMoeSWAForCausalLM,
+        tiny(sliding_window=5, layer_types=["full_attention", "sliding_attention"], shared_intermediate_size=20, **GRANITE_MOE),
+        "granitemoeshared with granite-swa's attention, one rotary base; files name its experts otherwise.", GRANITE_GRADS + SINKS, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(FLAT, layer_types=None))
 
 decoder("cohere2", tf.Cohere2Config, tf.Cohere2ForCausalLM,
         tiny(num_hidden_layers=3, intermediate_size=32, logit_scale=0.25, tie_word_embeddings=True, layer_norm_eps=EPS, sliding_window=5, layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
