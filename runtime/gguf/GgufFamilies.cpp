@@ -285,12 +285,17 @@ private:
           config["linear_num_heads"] = heads->shape[0];
       return;
     }
-    if (!isOneOf("deepseek2"))
+    if (!isOneOf("deepseek2")) {
       indexer();
-    else if (has(".exp_probs_b.bias"))
+    } else if (!has(".ffn_gate_inp.weight")) { // no layer has experts
+      config["model_type"] = "youtu";
+      for (const char *ofExperts : {"n_shared_experts", "moe_intermediate_size"})
+        config.erase(ofExperts);
+    } else if (has(".exp_probs_b.bias")) {
       config["model_type"] = "deepseek_v3";
-    else
+    } else {
       config["topk_method"] = file.integer("~.expert_group_count").value_or(1) > 1 ? "group_limited_greedy" : "greedy";
+    }
     if (!file.has("~.expert_weights_norm"))
       config.erase("norm_topk_prob");
     if (const std::optional<double> logarithm = file.number("~.rope.scaling.yarn_log_multiplier");

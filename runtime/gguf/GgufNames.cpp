@@ -385,6 +385,7 @@ const GgufArchitecture architectures[] = {
     {"minimax-m2", layers, nullptr, {minimax, mixtral, llama}, {}},
     {"smollm3", layers, nullptr, {inPairs, llama}, {}},
     {"arcee", layers, nullptr, {inPairs, llama}, {}},
+    {"jais2", layers, nullptr, {llama}, {}},
     {"olmo", layers, nullptr, {inPairs, llama}, {}},
     {"granite", layers, nullptr, {inPairs, llama}, {}},
     {"granitemoe", layers, nullptr, {granite, llama}, graniteJoins},
