@@ -48,6 +48,8 @@ public:
       config["norm_topk_prob"] = true;
     else if (isOneOf("exaone4 exaone-moe olmo2"))
       windows();
+    else if (family == "mellum")
+      mellum();
     else if (family == "ernie4_5-moe")
       config["moe_layer_end_index"] = lastLayer(".ffn_gate_inp.weight");
     else if (family == "phimoe")
@@ -377,6 +379,19 @@ private:
     for (double flag : local)
       types.push_back(flag != 0 ? "sliding_attention" : "full_attention");
     config["layer_types"] = std::move(types);
+  }
+
+  /// Layers with a window have a rotary base of their own, and only the others scale their frequencies.
+  void mellum() {
+    windows();
+    const Json base = config["rope_theta"], near = value("~.rope.freq_base_swa");
+    Json far = config.value("rope_scaling", Json{{"rope_type", "default"}});
+    far["rope_theta"] = base;
+    config["rope_parameters"] = {
+        {"full_attention", std::move(far)},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", near.is_null() ? base : near}}}};
+    for (const char *elsewhere : {"rope_theta", "rope_scaling"})
+      config.erase(elsewhere);
   }
 
   void hunyuan3() {

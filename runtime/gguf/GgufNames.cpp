@@ -398,6 +398,7 @@ const GgufArchitecture architectures[] = {
     {"qwen3next", layers, nullptr, {qwen3Next, qwenExperts, llama}, qwen3NextJoins},
     {"qwen35", layers, nullptr, {qwen35, qwen3Next, llama}, {}},
     {"qwen35moe", layers, nullptr, {qwen35, qwen3Next, qwenExperts, llama}, {}},
+    {"mellum", layers, nullptr, {llama}, {}},
     {"olmoe", layers, nullptr, {llama}, {}},
     {"olmo2", layers, nullptr, {normsBehind, llama}, {}},
     {"exaone4", layers, nullptr, {normsBehind, llama}, {}},
