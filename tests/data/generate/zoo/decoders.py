@@ -76,7 +76,7 @@ decoder("granite-swa", tf.GraniteSWAConfig, tf.GraniteSWAForCausalLM,
 decoder("granitemoe-swa", tf.GraniteMoeSWAConfig, tf.GraniteMoeSWAForCausalLM,
         tiny(sliding_window=5, layer_types=["full_attention", "sliding_attention"], shared_intermediate_size=20, **GRANITE_MOE),
         "granitemoeshared with granite-swa's attention, one rotary base; files name its experts otherwise.", GRANITE_GRADS + SINKS, emb_std=0.5, signed_norm="model.norm.weight",
-        classic=dict(FLAT, layer_types=None))
+        classic=dict(FLAT, layer_types=None, layer_rope_theta=None))
 decoder("hyperclovax", tf.HyperCLOVAXConfig, tf.HyperCLOVAXForCausalLM,
         tiny(head_dim=8, embedding_multiplier=3.0, logits_scaling=0.6, residual_multiplier=0.6, attention_multiplier=0.3, mlp_bias=False, attention_bias=False, use_post_norm=True),
         "granite with norms behind attention and MLP, head_dim 8, logits times 0.6 (not divided), untied head.", SOME + [r"layers\.0\.post_norm[12]\.weight"])
