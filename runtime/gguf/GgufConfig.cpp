@@ -111,7 +111,7 @@ constexpr Own own[] = {
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe", {"n_shared_experts", "~.expert_shared_count"}},
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe kimi-linear",
      {"first_k_dense_replace", "~.leading_dense_block_count"}},
-    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe qwen3next qwen35moe lfm2moe "
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe mellum qwen3next qwen35moe lfm2moe "
      "ernie4_5-moe kimi-linear "
      "nemotron_h_moe",
      {"moe_intermediate_size", "~.expert_feed_forward_length"}},
@@ -280,14 +280,14 @@ private:
     if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
                 "llama4 seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe "
                 "falcon-h1 "
-                "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe gemma3n gemma4"))
+                "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe gemma3n gemma4 jais2 mellum"))
       config["attention_bias"] = bias;
     if (isOneOf("llama seed_oss") && !mixtral) {
       config["attention_bias"] = bias;
       if (const bool out = has(".attn_output.bias"); out != bias)
         config["attention_out_bias"] = out;
     }
-    if (isOneOf("llama arcee nemotron granite nemotron_h nemotron_h_moe falcon-h1") && !mixtral)
+    if (isOneOf("llama arcee jais2 nemotron granite nemotron_h nemotron_h_moe falcon-h1") && !mixtral)
       config["mlp_bias"] = has(".ffn_up.bias") || has(".ffn_up_shexp.bias");
     if (isOneOf("starcoder2 ernie4_5 ernie4_5-moe"))
       config["use_bias"] = bias;

@@ -48,6 +48,8 @@ public:
       config["norm_topk_prob"] = true;
     else if (isOneOf("exaone4 exaone-moe olmo2"))
       windows();
+    else if (family == "mellum")
+      mellum();
     else if (family == "ernie4_5-moe")
       config["moe_layer_end_index"] = lastLayer(".ffn_gate_inp.weight");
     else if (family == "phimoe")
@@ -285,12 +287,17 @@ private:
           config["linear_num_heads"] = heads->shape[0];
       return;
     }
-    if (!isOneOf("deepseek2"))
+    if (!isOneOf("deepseek2")) {
       indexer();
-    else if (has(".exp_probs_b.bias"))
+    } else if (!has(".ffn_gate_inp.weight")) { // no layer has experts
+      config["model_type"] = "youtu";
+      for (const char *ofExperts : {"n_shared_experts", "moe_intermediate_size"})
+        config.erase(ofExperts);
+    } else if (has(".exp_probs_b.bias")) {
       config["model_type"] = "deepseek_v3";
-    else
+    } else {
       config["topk_method"] = file.integer("~.expert_group_count").value_or(1) > 1 ? "group_limited_greedy" : "greedy";
+    }
     if (!file.has("~.expert_weights_norm"))
       config.erase("norm_topk_prob");
     if (const std::optional<double> logarithm = file.number("~.rope.scaling.yarn_log_multiplier");
@@ -372,6 +379,19 @@ private:
     for (double flag : local)
       types.push_back(flag != 0 ? "sliding_attention" : "full_attention");
     config["layer_types"] = std::move(types);
+  }
+
+  /// Layers with a window have a rotary base of their own, and only the others scale their frequencies.
+  void mellum() {
+    windows();
+    const Json base = config["rope_theta"], near = value("~.rope.freq_base_swa");
+    Json far = config.value("rope_scaling", Json{{"rope_type", "default"}});
+    far["rope_theta"] = base;
+    config["rope_parameters"] = {
+        {"full_attention", std::move(far)},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", near.is_null() ? base : near}}}};
+    for (const char *elsewhere : {"rope_theta", "rope_scaling"})
+      config.erase(elsewhere);
   }
 
   void hunyuan3() {

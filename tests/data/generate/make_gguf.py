@@ -59,7 +59,7 @@ VARIANTS = {
     "falcon": Variant(config=dict(num_kv_heads=1)), "falcon-40b": Variant(), "falcon-h1": Variant(kw=dict(mamba_norm_before_gate=False)), "falcon-mamba": Variant(kw=dict(mixer_rms_eps=1e-6)),
     "gemma": Variant(kw=SMALL), "gemma2": Variant(kw=dict(query_pre_attn_scalar=8)), "gemma3-text": Variant(kw=SMALL), "gemma3n": Variant(kw=dict(altup_num_inputs=4, vocab_size_per_layer_input=48)), "gemma4": Variant(), "gemma4-moe": Variant(), "gemma4-ple": Variant(), "glm": Variant(kw=dict(hidden_size=32, rms_norm_eps=1e-5)), "glm4": Variant(), "glm4-moe": Variant(),
     "gpt-bigcode": Variant(kw=SMALL | dict(n_embd=24, n_inner=40)), "gpt-neox": Variant(config=dict(rotary_pct=0.5)), "gpt-oss": Variant(kw=dict(swiglu_limit=7.0)), "gpt2": Variant(kw=SMALL | dict(n_embd=24), config=dict(n_ctx=48)),
-    "granite": Variant(), "granitemoe": Variant(), "granitemoehybrid": Variant(), "granitemoeshared": Variant(),
+    "jais2": Variant(), "mellum": Variant(kw=dict(mlp_layer_types=2 * ["sparse"]), classic=False), "youtu": Variant(), "granite": Variant(), "granitemoe": Variant(), "granitemoehybrid": Variant(), "granitemoeshared": Variant(),
     "hunyuan-v1-dense": Variant(kw=dict(max_position_embeddings=32768, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)), classic=False), "hunyuan-v1-moe": Variant(), "jamba": Variant(),
     "kimi-linear": Variant(kw=dict(num_expert_group=1, topk_group=1), rename=published((r"(layers\.0\.)block_sparse_moe(\.(gate|up|down)_proj)", r"\1mlp\2"))),
     "lfm2": Variant(kw=dict(conv_bias=False)), "lfm2-moe": Variant(kw=dict(conv_bias=False, routed_scaling_factor=1.0)),

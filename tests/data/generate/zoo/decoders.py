@@ -19,6 +19,9 @@ def decoder(name, config, model, kw, notes, grads=SOME, **more):
 # ---------------------------------------------------------------- relatives of Llama
 decoder("seed-oss", tf.SeedOssConfig, tf.SeedOssForCausalLM, tiny(head_dim=8, attention_bias=True, attention_out_bias=False, residual_dropout=0.0, attention_dropout=0.0),
         "llama block with biases on q, k, v and none on o, head_dim 8 (4 heads of 8 in a width of 24), untied head.", SOME + QKV_BIAS)
+decoder("iquestcoder", tf.IQuestCoderConfig, tf.LlamaForCausalLM, tiny(head_dim=8),
+        "Llama's class under another model_type, head_dim 8 (4 heads of 8 in a width of 24), untied head. Published files name a class that transformers lacks.",
+        classic=dict(FLAT, architectures=["IQuestCoderForCausalLM"], clip_qkv=None, use_sliding_window=False, sliding_window=None, max_window_layers=0))
 
 decoder("qwen3", tf.Qwen3Config, tf.Qwen3ForCausalLM, tiny(head_dim=8, tie_word_embeddings=True, use_sliding_window=False),
         "llama block with RMSNorm over each head of q and k before the rotation, head_dim 8, tied head.", SOME + QK_NORM, emb_std=0.5, signed_norm="model.norm.weight",
@@ -30,6 +33,12 @@ decoder("qwen3-moe", tf.Qwen3MoeConfig, tf.Qwen3MoeForCausalLM, tiny(head_dim=8,
 decoder("qwen2-moe", tf.Qwen2MoeConfig, tf.Qwen2MoeForCausalLM, tiny(shared_expert_intermediate_size=20, norm_topk_prob=False, decoder_sparse_step=2, **MOE),
         "qwen2's attention (biases on q, k, v); first layer dense, second with 4 experts, top 2, softmax over all, not renormalised, and a shared one with a gate.",
         SOME + QKV_BIAS + [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.shared_expert_gate\.weight"], classic=dict(FLAT, layer_types=None))
+MELLUM_YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, attention_factor=1.2)
+decoder("mellum", tf.MellumConfig, tf.MellumForCausalLM,
+        tiny(head_dim=8, sliding_window=5, norm_topk_prob=True, layer_types=["sliding_attention", "full_attention"], mlp_layer_types=["sparse", "dense"],
+             rope_parameters=dict(full_attention=rope(500.0, **MELLUM_YARN), sliding_attention=rope(100.0)), **{k: v for k, v in MOE.items() if k != "use_sliding_window"}),
+        "qwen3-moe; the first layer has experts, a window of 5 and a rotary base of its own, the second is dense and stretches its frequencies (yarn).",
+        SOME + [r"layers\.0\.mlp\.gate\.weight", r"layers\.0\.mlp\.experts\.1\.down_proj\.weight"], classic=dict(num_nextn_predict_layers=1, mtp_layer_types=["sliding_attention"], mtp_mlp_layer_types=["sparse"]))
 
 decoder("phi4-mini", tf.Phi3Config, tf.Phi3ForCausalLM,
         tiny(tie_word_embeddings=True, hidden_size=32, original_max_position_embeddings=16, sliding_window=None, resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0,
@@ -58,6 +67,19 @@ decoder("granitemoe", tf.GraniteMoeConfig, tf.GraniteMoeForCausalLM, tiny(**GRAN
         "granite with 4 experts stored in one tensor (gate rows, then up rows), top 2, softmax over the two chosen.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
 decoder("granitemoeshared", tf.GraniteMoeSharedConfig, tf.GraniteMoeSharedForCausalLM, tiny(shared_intermediate_size=20, **GRANITE_MOE),
         "granitemoe with an MLP that every token passes beside its experts.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
+SINKS = [r"layers\.1\.self_attn\.sinks", r"layers\.1\.block_sparse_moe\.experts\.gate_up_proj"]
+decoder("granite-swa", tf.GraniteSWAConfig, tf.GraniteSWAForCausalLM,
+        tiny(sliding_window=5, layer_types=["full_attention", "sliding_attention"], layer_rope_theta=[0, 500.0], tie_word_embeddings=True,
+             embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.6, attention_multiplier=0.3, mlp_bias=False, attention_bias=False),
+        "granite with sinks in attention: the first layer sees everything and has no positions, the second has a window of 5 and a rotary base of its own.", SOME + SINKS, emb_std=0.3,
+        signed_norm="model.norm.weight", classic=dict(FLAT, layer_types=None))
+decoder("granitemoe-swa", tf.GraniteMoeSWAConfig, tf.GraniteMoeSWAForCausalLM,
+        tiny(sliding_window=5, layer_types=["full_attention", "sliding_attention"], shared_intermediate_size=20, **GRANITE_MOE),
+        "granitemoeshared with granite-swa's attention, one rotary base; files name its experts otherwise.", GRANITE_GRADS + SINKS, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(FLAT, layer_types=None, layer_rope_theta=None))
+decoder("hyperclovax", tf.HyperCLOVAXConfig, tf.HyperCLOVAXForCausalLM,
+        tiny(head_dim=8, embedding_multiplier=3.0, logits_scaling=0.6, residual_multiplier=0.6, attention_multiplier=0.3, mlp_bias=False, attention_bias=False, use_post_norm=True),
+        "granite with norms behind attention and MLP, head_dim 8, logits times 0.6 (not divided), untied head.", SOME + [r"layers\.0\.post_norm[12]\.weight"])
 
 decoder("cohere2", tf.Cohere2Config, tf.Cohere2ForCausalLM,
         tiny(num_hidden_layers=3, intermediate_size=32, logit_scale=0.25, tie_word_embeddings=True, layer_norm_eps=EPS, sliding_window=5, layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
@@ -256,6 +278,10 @@ decoder("hy-v3", tf.HYV3Config, tf.HYV3ForCausalLM,
         "dots1's attention; first layer dense, second with 8 experts, top 3 of sigmoid + bias, normalised, times 1.5; two shared experts.",
         [r"layers\.0\.self_attn\.o_proj\.bias", r"layers\.1\.mlp\.router\.gate\.weight", r"layers\.1\.mlp\.shared_mlp\.up_proj\.weight"] + QK_NORM,
         classic=dict(FLAT, mlp_layer_types=None, first_k_dense_replace=1, route_norm=True, moe_router_use_sigmoid=True, moe_router_enable_expert_bias=True, enable_lm_head_fp32=True, qk_norm=True))
+decoder("youtu", tf.YoutuConfig, tf.YoutuForCausalLM,
+        tiny(num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, tie_word_embeddings=True),
+        "deepseek-v3's attention (rotary pairs of neighbours) with values narrower than keys, in a dense model; tied head.",
+        [r"layers\.0\.self_attn\.(q_a_proj|q_b_proj|kv_a_proj_with_mqa|kv_b_proj)\.weight", r"layers\.1\.mlp\.down_proj\.weight"], emb_std=0.5, signed_norm="model.norm.weight", classic=dict(FLAT, rope_scaling=None))
 decoder("glm4-moe-lite", tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM,
         tiny(num_key_value_heads=4, n_group=2, topk_group=1, q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
              **{k: v for k, v in dict(SIGMOID, attention_bias=False).items() if k != "first_k_dense_replace"}),
@@ -323,6 +349,8 @@ decoder("jetmoe", tf.JetMoeConfig, tf.JetMoeForCausalLM,
 AFM = dict(rope_type="yarn", factor=20.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, original_max_position_embeddings=16)
 decoder("arcee", tf.ArceeConfig, tf.ArceeForCausalLM, tiny(head_dim=8, mlp_bias=True, rope_parameters=rope(500.0, **AFM)), "llama block whose MLP is a squared ReLU without a gate, with biases there; yarn.",
         SOME + [r"layers\.0\.mlp\.(up|down)_proj\.(weight|bias)"], classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=AFM))
+decoder("jais2", tf.Jais2Config, tf.Jais2ForCausalLM, {k: v for k, v in tiny(head_dim=8, layer_norm_eps=EPS, attention_bias=True, mlp_bias=True, hidden_act="relu2").items() if k != "rms_norm_eps"},
+        "arcee with layer norms, and biases on all projections.", SOME + QKV_BIAS + [r"layers\.0\.mlp\.(up|down)_proj\.(weight|bias)"])
 SU = dict(short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.0, 4.0], short_mscale=1.1, long_mscale=1.3, original_max_position_embeddings=32)
 decoder("phimoe", tf.PhimoeConfig, tf.PhimoeForCausalLM,
         tiny(intermediate_size=16, sliding_window=7, num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True, rope_parameters=rope(500.0, rope_type="longrope", **SU)),
