@@ -111,7 +111,8 @@ constexpr Own own[] = {
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe", {"n_shared_experts", "~.expert_shared_count"}},
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe kimi-linear",
      {"first_k_dense_replace", "~.leading_dense_block_count"}},
-    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe mellum qwen3next qwen35moe lfm2moe "
+    {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe hy_v3 qwen2moe qwen3moe qwen3vlmoe mellum qwen3next "
+     "qwen35moe lfm2moe "
      "ernie4_5-moe kimi-linear "
      "nemotron_h_moe",
      {"moe_intermediate_size", "~.expert_feed_forward_length"}},
@@ -122,7 +123,7 @@ constexpr Own own[] = {
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe nemotron_h_moe", {"n_group", "~.expert_group_count"}},
     {"deepseek2 deepseek32 glm-dsa dots1 glm4moe exaone-moe nemotron_h_moe kimi-linear",
      {"topk_group", "~.expert_group_used_count"}},
-    {"qwen2moe qwen3moe qwen3next qwen35moe olmoe lfm2moe hunyuan-moe jamba kimi-linear",
+    {"qwen2moe qwen3moe qwen3vlmoe qwen3next qwen35moe olmoe lfm2moe hunyuan-moe jamba kimi-linear",
      {"num_experts", "~.expert_count"}},
     {"qwen2moe qwen3next qwen35moe", {"shared_expert_intermediate_size", "~.expert_shared_feed_forward_length"}},
     {"llama4", {"intermediate_size_mlp", "~.feed_forward_length"}},
@@ -212,6 +213,7 @@ constexpr std::pair<const char *, const char *> publishedTypes[] = {{"chatglm", 
                                                                     {"phi2", "phi"},
                                                                     {"qwen2moe", "qwen2_moe"},
                                                                     {"qwen3moe", "qwen3_moe"},
+                                                                    {"qwen3vlmoe", "qwen3_vl_moe_text"},
                                                                     {"qwen3next", "qwen3_next"},
                                                                     {"qwen35", "qwen3_5_text"},
                                                                     {"qwen35moe", "qwen3_5_moe_text"},
@@ -277,7 +279,7 @@ private:
       config["type_vocab_size"] = types->shape[0];
     const bool bias = has(".attn_q.bias") || (has(".attn_qkv.bias") && isOneOf("chatglm")),
                norms = has(".attn_q_norm.weight");
-    if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe olmo2 "
+    if (isOneOf("smollm3 command-r cohere2 arcee olmo granite granitemoe granitehybrid qwen3 qwen3moe qwen3vlmoe olmo2 "
                 "llama4 seed_oss nemotron apertus chatglm glm4 glm4moe dots1 hunyuan-dense hunyuan-moe hy_v3 phimoe "
                 "falcon-h1 "
                 "nemotron_h nemotron_h_moe qwen3next qwen35 qwen35moe gemma3n gemma4 jais2 mellum"))

@@ -46,6 +46,8 @@ public:
       config["linear_value_head_dim"] = int64_t(number("~.ssm.inner_size") / number("~.ssm.time_step_rank"));
     else if (family == "qwen3moe")
       config["norm_topk_prob"] = true;
+    else if (family == "glm4" && file.has("~.rope.dimension_sections"))
+      fail("it is of GLM-4V, whose queries and keys are in another order in GGUF files: take the safetensors files");
     else if (isOneOf("exaone4 exaone-moe olmo2"))
       windows();
     else if (family == "mellum")

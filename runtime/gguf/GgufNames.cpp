@@ -395,6 +395,7 @@ const GgufArchitecture architectures[] = {
     {"qwen3", layers, nullptr, {llama}, {}},
     {"qwen2moe", layers, nullptr, {qwenExperts, llama}, {}},
     {"qwen3moe", layers, nullptr, {qwenExperts, llama}, {}},
+    {"qwen3vlmoe", layers, nullptr, {qwenExperts, llama}, {}},
     {"qwen3next", layers, nullptr, {qwen3Next, qwenExperts, llama}, qwen3NextJoins},
     {"qwen35", layers, nullptr, {qwen35, qwen3Next, llama}, {}},
     {"qwen35moe", layers, nullptr, {qwen35, qwen3Next, qwenExperts, llama}, {}},

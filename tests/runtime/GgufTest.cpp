@@ -324,6 +324,9 @@ TEST(Gguf, ConfigsAreThoseOfHuggingFace) {
   EXPECT_EQ(ggufConfig(GgufFile(mapped(small("gpt2"))))["n_embd"], 4);
   EXPECT_FALSE(ggufConfig(GgufFile(mapped(small("gpt2")))).contains("hidden_size"));
   EXPECT_EQ(ggufConfig(GgufFile(mapped(small("llama"))))["num_local_experts"], 2);
+  GgufBuilder images("glm4"); // GLM-4.1V
+  images.integers("glm4.rope.dimension_sections", {1, 1, 1, 0});
+  EXPECT_THROW(ggufConfig(GgufFile(mapped(images.file()))), UserError);
 }
 
 TEST(Gguf, SaysWhatAConversationNeeds) {

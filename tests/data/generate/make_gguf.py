@@ -57,7 +57,7 @@ VARIANTS = {
     "deepseek-v2": Variant(kw=deepseek(), classic=False), "deepseek-v2-lite": Variant(), "deepseek-v3": Variant(kw=deepseek(), classic=False),
     "dots1": Variant(kw=dict(sliding_window=None, layer_types=2 * ["full_attention"]), classic=False), "solar-open": Variant(), "exaone-moe": Variant(), "hy-v3": Variant(), "ernie4-5": Variant(), "ernie4-5-moe": Variant(kw=dict(moe_norm_min=1e-12)), "exaone4": Variant(), "exaone4-whole": Variant(),
     "falcon": Variant(config=dict(num_kv_heads=1)), "falcon-40b": Variant(), "falcon-h1": Variant(kw=dict(mamba_norm_before_gate=False)), "falcon-mamba": Variant(kw=dict(mixer_rms_eps=1e-6)),
-    "gemma": Variant(kw=SMALL), "gemma2": Variant(kw=dict(query_pre_attn_scalar=8)), "gemma3-text": Variant(kw=SMALL), "gemma3n": Variant(kw=dict(altup_num_inputs=4, vocab_size_per_layer_input=48)), "gemma4": Variant(), "gemma4-moe": Variant(), "gemma4-ple": Variant(), "glm": Variant(kw=dict(hidden_size=32, rms_norm_eps=1e-5)), "glm4": Variant(), "glm4-moe": Variant(),
+    "gemma": Variant(kw=SMALL), "gemma2": Variant(kw=dict(query_pre_attn_scalar=8)), "gemma3-text": Variant(kw=SMALL), "gemma3n": Variant(kw=dict(altup_num_inputs=4, vocab_size_per_layer_input=48)), "gemma4": Variant(), "gemma4-moe": Variant(), "gemma4-ple": Variant(), "glm": Variant(kw=dict(hidden_size=32, rms_norm_eps=1e-5)), "glm4": Variant(), "glm4-moe": Variant(), "glm4v-moe": Variant(),
     "gpt-bigcode": Variant(kw=SMALL | dict(n_embd=24, n_inner=40)), "gpt-neox": Variant(config=dict(rotary_pct=0.5)), "gpt-oss": Variant(kw=dict(swiglu_limit=7.0)), "gpt2": Variant(kw=SMALL | dict(n_embd=24), config=dict(n_ctx=48)),
     "jais2": Variant(), "mellum": Variant(kw=dict(mlp_layer_types=2 * ["sparse"]), classic=False), "youtu": Variant(), "granite": Variant(), "granitemoe": Variant(), "granitemoehybrid": Variant(), "granitemoeshared": Variant(),
     "hunyuan-v1-dense": Variant(kw=dict(max_position_embeddings=32768, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)), classic=False), "hunyuan-v1-moe": Variant(), "jamba": Variant(),
@@ -68,7 +68,7 @@ VARIANTS = {
     "mpt": Variant(kw=SMALL | dict(layer_norm_epsilon=1e-5), config=dict(architectures=["MPTForCausalLM"])), "mt5": Variant(kw=FAR), "nemotron": Variant(),
     "nemotron-h": Variant(config=dict(d_head=6)), "olmo": Variant(), "olmo2": Variant(), "olmo3": Variant(), "olmoe": Variant(kw=dict(rms_norm_eps=1e-5)), "phi": Variant(), "phi3": Variant(kw=SMALL | dict(hidden_size=32)),
     "phi3-longrope": Variant(kw=SMALL), "phi4-mini": Variant(), "phimoe": Variant(kw=dict(router_jitter_noise=0.01, rope_parameters=PHIMOE), config=dict(architectures=["PhiMoEForCausalLM"])),
-    "qwen2": Variant(kw=SMALL), "qwen2-moe": Variant(kw=dict(decoder_sparse_step=1)), "qwen3": Variant(), "qwen3-moe": Variant(kw=dict(mlp_only_layers=[])),
+    "qwen2": Variant(kw=SMALL), "qwen2-moe": Variant(kw=dict(decoder_sparse_step=1)), "qwen3": Variant(), "qwen3-moe": Variant(kw=dict(mlp_only_layers=[])), "qwen3-vl-moe": Variant(kw=dict(num_hidden_layers=2, mlp_only_layers=[]), classic=False),
     "qwen3-next": Variant(kw=SMALL | dict(hidden_size=24, moe_intermediate_size=8, shared_expert_intermediate_size=12)), "qwen3-5": Variant(), "qwen3-5-moe": Variant(), "seed-oss": Variant(), "smollm3": Variant(kw=SMALL | dict(hidden_size=24, intermediate_size=24)), "stablelm": Variant(kw=SMALL | dict(hidden_size=24)), "starcoder2": Variant(kw=SMALL | dict(sliding_window=None)), "t5": Variant(kw=FAR | dict(d_model=16, d_ff=24, num_heads=2)), "umt5": Variant(kw=FAR),
     "sentence-bert": Variant("bert", sentence="mean"), "sentence-xlm-roberta": Variant("xlm-roberta", sentence="cls"),
     "sentence-distilbert": Variant("distilbert", sentence="mean"), "sentence-modernbert": Variant("modernbert", sentence="cls", config=dict(global_attn_every_n_layers=3)),
@@ -113,7 +113,7 @@ def compute(name, arch, folder):
             logits = fixtures.forward(twin, fixtures.doubled(inputs)).logits
     finally:
         torch.set_default_dtype(old)
-    model.save_pretrained(folder)
+    fixtures.save_published(model, arch, folder)
     kept = {n: inputs[n][:1].contiguous() for n in ("input_ids", "decoder_input_ids") if n in inputs}
     return kept | {"logits_f64": logits[:1].contiguous()}
 
@@ -143,7 +143,7 @@ def make(name, gguf, conversion):
             shutil.copytree(OUT.parent / golden, folder)
             config = json.loads((folder / ("config.v4.json" if variant.classic else "config.json")).read_text())
         (folder / "config.json").write_text(json.dumps(config | variant.config))
-        words = {"vocab": {str(i): i for i in range(config["vocab_size"])}}  # Gemma 3's converter counts them
+        words = {"vocab": {str(i): i for i in range(config.get("text_config", config)["vocab_size"])}}  # Gemma 3's converter counts them
         (folder / "tokenizer.json").write_text(json.dumps({"model": words, "added_tokens": []}))
         if variant.rename:
             tensors = load_file(folder / "model.safetensors")

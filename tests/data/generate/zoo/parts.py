@@ -2,7 +2,7 @@
 import transformers as tf
 
 from architectures import ARCH, Arch, rope
-from zoo.decoders import tiny
+from zoo.decoders import MOE, SIGMOID, tiny
 from zoo.hybrids import QWEN35, QWEN35_CLASSIC
 
 TOWER = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
@@ -46,3 +46,17 @@ for name, kind, more in (("qwen3-5-vl", "", dict(intermediate_size=24)),
          {k: v for k, v in tiny(hidden_size=16, **more, **QWEN35).items() if k in more or k != "intermediate_size"},
          dict(QWEN, out_hidden_size=16, num_position_embeddings=4), f"The text part of {ARCH['qwen3-5' + '-moe' * bool(kind)].model.__name__[:-9]} as published, with images.", outer=WORDS, shifts={"A_log": -2.5},
          gains={"mlp.gate.weight": 2.5}, classic=dict(text_config=dict(QWEN35_CLASSIC)))
+part("qwen3-vl-moe", tf.Qwen3VLMoeConfig, tf.Qwen3VLMoeTextConfig, tf.Qwen3VLMoeForConditionalGeneration,
+     tiny(head_dim=8, num_hidden_layers=3, mlp_only_layers=[1], rope_parameters=rope(10000.0, mrope_interleaved=True, mrope_section=[2, 1, 1]), **dict(MOE, moe_intermediate_size=10)),
+     dict(QWEN, deepstack_visual_indexes=[0], num_position_embeddings=4), "The text part of Qwen3-VL with experts: qwen3-moe with weights that always sum to one, experts stored together and inputs first.", outer=WORDS, inputs_first=r"\.experts\.",
+     classic=dict(text_config=dict(rope_parameters=None, rope_theta=10000.0, norm_topk_prob=True, rope_scaling=dict(mrope_section=[2, 1, 1], mrope_interleaved=True, rope_type="default"))))
+GLM_ROPE = dict(mrope_section=[1, 1, 1], partial_rotary_factor=0.5)
+GLM_WORDS = dict(image_token_id=46, video_token_id=45, image_start_token_id=43, image_end_token_id=44, video_start_token_id=41, video_end_token_id=42)
+GLM_CLASSIC = dict(text_config=dict(rope_parameters=None, rope_theta=10000.0, partial_rotary_factor=0.5, rope_scaling=dict(type="default", mrope_section=GLM_ROPE["mrope_section"])))
+GLM_TOWER = dict(QWEN, image_size=4)
+for name, kind, version in (("glm4v", "Glm4v", "GLM-4.1V"), ("glm46v", "Glm46V", "glm46v, which is that of GLM-4.1V")):
+    part(name, getattr(tf, f"{kind}Config"), tf.Glm4vTextConfig, getattr(tf, f"{kind}ForConditionalGeneration"), tiny(num_attention_heads=2, num_key_value_heads=1, rope_parameters=rope(10000.0, **GLM_ROPE)),
+         tf.Glm4vVisionConfig(**GLM_TOWER), f"The text part of {version}: glm4 with half of each head rotating.", outer=GLM_WORDS, classic=GLM_CLASSIC)
+part("glm4v-moe", tf.Glm4vMoeConfig, tf.Glm4vMoeTextConfig, tf.Glm4vMoeForConditionalGeneration,
+     tiny(head_dim=12, n_group=2, topk_group=1, rope_parameters=rope(10000.0, **GLM_ROPE), **SIGMOID), GLM_TOWER,
+     "The text part of GLM-4.5V: glm4-moe without norms on heads; 8 experts in 2 groups.", outer=GLM_WORDS, classic=GLM_CLASSIC)
