@@ -158,10 +158,8 @@ static int termsOfTiles(ModuleOp planned) {
     if (!text)
       return false;
     const KernelPlan plan = parsePlan(std::string_view(text.getValue()));
-    return std::any_of(plan.parts.begin(), plan.parts.end(), [](const PlanPart &part) {
-      auto amx = part.numbers.find("amx");
-      return part.family != "attention" && amx != part.numbers.end() && amx->second > 0;
-    });
+    return std::any_of(plan.parts.begin(), plan.parts.end(),
+                       [](const PlanPart &part) { return part.family != "attention" && part.tiles() > 0; });
   };
   int least = 0;
   for (KernelOp kernel : planned.getOps<KernelOp>())

@@ -258,17 +258,18 @@ bool hasRoutedCodes(const KernelGraph &graph, const ContractionPattern &p) {
   return p.form == ContractionForm::Grouped && p.packed && readsCodes(graph, p);
 }
 
-bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
-  if (p.form != ContractionForm::Packed || p.reduced.size() != 1)
-    return false;
-  return p.reduced[0].fixed() && graph.argumentLayouts[size_t(tableOf(graph, p, p.w))].beside == 2 &&
+/// A packed weight that is not gathered, along one known depth.
+static bool hasOneDepth(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::Packed && p.reduced.size() == 1 && p.reduced[0].fixed() &&
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
 }
 
+bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
+  return hasOneDepth(graph, p) && graph.argumentLayouts[size_t(tableOf(graph, p, p.w))].beside == 2;
+}
+
 bool hasNumbers(const KernelGraph &graph, const ContractionPattern &p) {
-  return p.form == ContractionForm::Packed && p.reduced.size() == 1 && p.reduced[0].fixed() &&
-         graph.nodes[tableOf(graph, p, p.w)].storage == Storage::F32 &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
+  return hasOneDepth(graph, p) && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::F32;
 }
 
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {

@@ -12,6 +12,11 @@ int PlanPart::operator[](const std::string &name) const {
   return static_cast<int>(it->second);
 }
 
+int PlanPart::tiles() const {
+  auto it = numbers.find("amx");
+  return it == numbers.end() ? 0 : static_cast<int>(it->second);
+}
+
 std::string KernelPlan::text() const {
   std::string text = producer;
   for (const PlanPart &part : parts) {

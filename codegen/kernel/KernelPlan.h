@@ -16,6 +16,8 @@ struct PlanPart {
 
   /// Throws std::logic_error for a number that the family's space does not have: plans are checked before they are used.
   int operator[](const std::string &name) const;
+  /// AMX's tiles of rows at a time; 0: none, or a family that has no such number.
+  int tiles() const;
   bool operator==(const PlanPart &) const = default;
 };
 

@@ -3,6 +3,7 @@
 // kernel (registers, caches, threads, bits of numbers), and no table has a line for all of them.
 #include "codegen/schedule/ChoosePlan.h"
 
+#include "codegen/schedule/ContractionSpace.h"
 #include "codegen/schedule/Estimate.h"
 
 #include <algorithm>

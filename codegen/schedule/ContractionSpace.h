@@ -10,6 +10,11 @@
 
 namespace quern::codegen {
 
+/// Parts of a packed weight's depth begin at multiples of this: where codes that share scales begin.
+int64_t codesOfPart(int64_t bits);
+/// The same by AMX: the shortest part of at least `given` codes that divides the depth.
+int64_t codesOfTiledPart(int64_t given, const Facts &facts);
+
 /// Why the numbers do not fit; nothing: they do.
 std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts);
 std::optional<std::string> refuseDense(const PlanPart &part, const Facts &facts);

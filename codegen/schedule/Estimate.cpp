@@ -114,11 +114,6 @@ double Estimate::ofRows(double rows, double vectors) const {
   return (multipliesIntegers() ? ofGroup(rows, vectors) : ofStep(rows, vectors)) * core.products * (1 + empty);
 }
 
-double Estimate::amxOf(const PlanPart &part) {
-  auto found = part.numbers.find("amx");
-  return found == part.numbers.end() ? 0 : double(found->second);
-}
-
 /// A product of tiles takes 16 cycles, whatever it holds, and its sum is there after 52; its operands come by 16 loads each, of
 /// which half a cycle is one.
 /// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, multiplied by a scale, added; of integers
@@ -143,7 +138,7 @@ double Estimate::ofTiles(double tiles, double vectors) const {
 double Estimate::ofTile(const PlanPart &part) const {
   if (family == "attention" || family == "gradient")
     return lanes(part);
-  if (double amx = amxOf(part))
+  if (double amx = part.tiles())
     return ofTiles(amx, std::ceil(part["columns"] / core.vector));
   const double columns = part["columns"], held = family == "dense" ? covered(outer, columns) : 1;
   return ofRows(part["rows"], std::ceil(columns / core.vector)) * held;
@@ -191,7 +186,7 @@ double Estimate::copying(const PlanPart &part) const {
 }
 
 bool Estimate::multipliesWords(const PlanPart &part) const {
-  return amxOf(part) && family == "contract" && !formats.levels;
+  return part.tiles() && family == "contract" && !formats.levels;
 }
 
 /// Of packed numbers by AMX: rows, in f32 three pieces of bf16, do not stay in the second cache beside a strip of columns, so each task
@@ -211,7 +206,7 @@ double Estimate::ofWords(const PlanPart &part, double depth, double length) cons
 /// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
 /// cache beside it, and blocks are tasks.
 double Estimate::blocks(const PlanPart &part, double length) const {
-  const double amx = amxOf(part);
+  const double amx = part.tiles();
   double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double products = family == "grouped" ? 8 : 1; // experts
@@ -268,7 +263,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
   double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
-  if (double amx = amxOf(part); amx && !integers)
+  if (double amx = part.tiles(); amx && !integers)
     tiled = reading + 2 * copying(part) +
             16 * amx * ofTiles(amx, vectors); // codes become words of two, then all waits for them
   else if (amx)
@@ -298,14 +293,14 @@ double Estimate::fewRows(const PlanPart &part) const {
 double Estimate::packed(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
   double length = double(known("rows", support::assumed::rows * (multipliesWords(part) ? 2 : 1)));
-  double many = ofTile(part) + (amxOf(part) ? 0 : ofUnrolling(part, rows, vectors)) + blocks(part, length);
+  double many = ofTile(part) + (part.tiles() ? 0 : ofUnrolling(part, rows, vectors)) + blocks(part, length);
   bool steps = part.numbers.contains("alone");
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
 }
 
 /// With AMX few rows keep the loops of vectors, which are chosen as without.
 double Estimate::grouped(const PlanPart &part) const {
-  if (!amxOf(part))
+  if (!part.tiles())
     return packed(part);
   PlanPart few = part, many = part;
   few.numbers["amx"] = 0, many.numbers["row_block"] = part["blocks"];
@@ -326,7 +321,7 @@ double Estimate::dense(const PlanPart &part) const {
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
 double Estimate::dense(const PlanPart &part, double length) const {
   // Bytes of what is copied; pieces of f32 are made on the way.
-  const double amx = amxOf(part), size = !amx ? 4 : std::max(formats.bits, formats.rowBits) > 16 ? 6 : 2;
+  const double amx = part.tiles(), size = !amx ? 4 : std::max(formats.bits, formats.rowBits) > 16 ? 6 : 2;
   double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
@@ -360,7 +355,7 @@ double Estimate::dense(const PlanPart &part, double length) const {
 /// Attention and its gradient: rows in lanes, steps of keys or columns beside them. Rows of a tile see keys up to the last
 /// one's.
 double Estimate::lanes(const PlanPart &part) const {
-  if (amxOf(part))
+  if (part.tiles())
     return lanesByTiles(part);
   bool gradient = family == "gradient";
   double vectors = part["rows"] / core.vector, step = part["step"];
@@ -387,7 +382,7 @@ double Estimate::lanes(const PlanPart &part) const {
 /// The same by AMX: steps of 32 numbers of the depth and of keys, 16 columns. Scores and words of weights pass the first cache
 /// several times, so few keys at a time are held; copies are in pieces, and values are turned.
 double Estimate::lanesByTiles(const PlanPart &part) const {
-  const double rows = 16 * amxOf(part), keys = part["keys"], block = part["block"];
+  const double rows = 16 * part.tiles(), keys = part["keys"], block = part["block"];
   const double depth = double(known("depth", 64)), values = double(known("values", 64)),
                bytes = known("amx") > 3 ? 6 : 2;
   const double padded = (std::ceil(depth / 32) * 32 + std::ceil(values / 16) * 16) / (depth + values);
@@ -397,7 +392,7 @@ double Estimate::lanesByTiles(const PlanPart &part) const {
   const double beyond = std::max(0.0, held / (0.75 * core.second) - 1);
   const double perPart = 4 * (values + 2) / (keys * (depth + values)) * core.products * latency;
   const double copies = (bytes > 2 ? 100 : 50) / block + block / 2 / 1024; // of pieces they take twice as long
-  return ofTiles(amxOf(part), 2) * padded * (1 + masked) + exposed / 4 * beyondFirst + beyond + perPart + copies;
+  return ofTiles(part.tiles(), 2) * padded * (1 + masked) + exposed / 4 * beyondFirst + beyond + perPart + copies;
 }
 
 double Estimate::operator()(const PlanPart &part) const {

@@ -52,7 +52,6 @@ private:
   double ofRows(double rows, double vectors) const;
   /// By AMX, of so many tiles of rows: cycles for each product of a vector, what is empty included.
   double ofTiles(double tiles, double vectors) const;
-  static double amxOf(const PlanPart &part);
   bool hasShortGroups() const { return formats.levels > 1 && formats.bits == 6; } ///< of 16 codes, as q6_k's
   double packed(const PlanPart &part) const;
   double grouped(const PlanPart &part) const;

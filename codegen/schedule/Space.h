@@ -50,11 +50,6 @@ bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts);
 /// Whether a row alone goes over whole groups of so many tiles of columns, and their sums stay in registers, beside a step's
 /// columns and a number of the row.
 bool fitsSide(int64_t side, int64_t columns, const Facts &facts);
-/// Parts of a packed weight's depth begin at multiples of this: where codes that share scales begin.
-int64_t codesOfPart(int64_t bits);
-/// The same by AMX: the shortest part of at least `given` codes that divides the depth.
-int64_t codesOfTiledPart(int64_t given, const Facts &facts);
-
 /// `a, b and c`.
 std::string listed(std::vector<std::string> names);
 

@@ -223,8 +223,8 @@ int benchCommand(const Command &command) {
   double peak = std::max({before, after, flops / runs.least()});
   result["prefill"] =
       rate(double(reads), runs, flops, peak, std::minmax(before, after), 1e9, "GFLOP/s", arithmetic.what);
-  if (arithmetic.vectors > 0) // what tiles are to exceed
-    result["prefill"]["multiply_adds"] = arithmetic.vectors / 1e9;
+  if (arithmetic.inPieces) // what tiles are to exceed
+    result["prefill"]["multiply_adds"] = measureFlops() / 1e9;
 
   // Writing.
   if (text.generates) {

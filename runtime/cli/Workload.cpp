@@ -43,7 +43,7 @@ ArithmeticLimit measureArithmetic(Device &device, const Description &d) {
             (numbers == "f32" ? numbers + " multiply-adds" : "multiply-adds of " + numbers) + " in " +
                 (d.multipliesTiles ? "AMX's registers" : "registers") +
                 (terms > 1 ? ", " + std::to_string(terms) + " for each of f32" : ""),
-            0, terms > 1 ? measureFlops() : 0};
+            0, terms > 1};
   }
   DeviceLimits limits = device.measureLimits();
   if (d.multipliesBF16 && limits.products > 0)

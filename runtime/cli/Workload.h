@@ -51,7 +51,7 @@ struct ArithmeticLimit {
   double flops;
   std::string what;
   double bytes = 0;
-  double vectors = 0; ///< of f32 multiply-adds, where tiles multiply f32 in pieces
+  bool inPieces = false; ///< tiles multiply f32, each number as several
 };
 ArithmeticLimit measureArithmetic(Device &device, const Description &description);
 /// -r of bench.

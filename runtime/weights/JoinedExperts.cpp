@@ -64,10 +64,9 @@ std::map<std::string, StoredTensor> singleExperts(const std::map<std::string, St
       continue;
     const StoredTensor &down = found->second;
     const bool inputsFirst = both.shape[1] == down.shape[2];
-    const int64_t experts = both.shape[0], inputs = both.shape[inputsFirst ? 1 : 2],
-                  inner = down.shape[inputsFirst ? 1 : 2];
-    if (experts == 0 || down.shape[0] != experts || down.shape[inputsFirst ? 2 : 1] != inputs ||
-        both.shape[inputsFirst ? 2 : 1] != 2 * inner)
+    const size_t in = inputsFirst ? 1 : 2, out = inputsFirst ? 2 : 1; // which dimension
+    const int64_t experts = both.shape[0], inputs = both.shape[in], inner = down.shape[in];
+    if (experts == 0 || down.shape[0] != experts || down.shape[out] != inputs || both.shape[out] != 2 * inner)
       continue;
     if (inputsFirst && (!isReal(both.dtype) || !isReal(down.dtype) || tensors.count(name + "_bias")))
       continue;

@@ -16,8 +16,8 @@ AttentionRows::AttentionRows(KernelBuilder &builder, AttentionPattern pattern, c
   for (const Dim &dim : p.together)
     together *= static_cast<int>(*dim.fixed());
   width = b.target.vector, span = plan["rows"], step = plan["step"], unroll = plan["unroll"];
-  if (auto number = plan.numbers.find("amx"); number != plan.numbers.end() && number->second)
-    tiles = true, span = tileColumns * static_cast<int>(number->second), step = depthOfTile;
+  if (plan.tiles())
+    tiles = true, span = tileColumns * plan.tiles(), step = depthOfTile;
   chunk = plan["keys"] / step * step;
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;

@@ -94,9 +94,8 @@ void PackedContraction::multiplyRuns(Sums &sums, const std::vector<Var> &whole, 
   sums.overGroup = {k.x, k.y};
   Expr column = ofSlices(strip, "strip", {lane, step, ofStrip}, {lane, k.x, ofStrip}, codes);
   sums.ofGroup(whole) = undef<float>();
-  sums.ofGroup(whole) += tileProduct(
-      copiedRow(k.x * inPair, ofStrip, run, rowPiece(terms, k.y), index, static_cast<int>(*reduced[0].fixed())), column,
-      Expr(rows));
+  sums.ofGroup(whole) +=
+      tileProduct(copiedRow(k.x * inPair, ofStrip, run, rowPiece(terms, k.y), index), column, Expr(rows));
 }
 
 PackedContraction::Sums PackedContraction::tiledCodes() {

@@ -72,6 +72,11 @@ protected:
   int pieces(int operand) const { return piecesOf(b.graph, operand); }
   static Expr wordsOf(const Expr &depth);
   Expr orZero(Index index, const Expr &position, bool whole, const std::function<Expr(const Index &)> &number) const;
+  /// Strips of columns in whole tiles, a kilobyte each, [16 columns][16 words][pieces][slices][steps of the depth]: their first
+  /// variables, the place of a tile's column `lane`, word `at` and a piece, and how many of each there are.
+  std::vector<Var> stripArgs() const;
+  std::vector<Expr> stripCall(const Expr &at, const Expr &piece) const;
+  void boundStrip(Func &strip, const Halide::LoopLevel &level, int tilesAtOnce) const;
   void scheduleWords(Func &strip, Func &turned, const Halide::LoopLevel &level, int tilesAtOnce, int pieces,
                      int words = wordsTurned);
   int fusedResult() const;

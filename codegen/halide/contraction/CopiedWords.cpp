@@ -6,6 +6,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
+static const Var word("word"), step("step");
+
 /// Of whole steps of a tile.
 Expr Contraction::wordsOf(const Expr &depth) {
   return (depth + (depthOfTile - 1)) / depthOfTile * wordsOfTile;
@@ -17,6 +19,23 @@ Expr Contraction::orZero(Index index, const Expr &position, bool whole,
   const Dim &depth = reduced.back();
   index[depth.name] = whole ? position : min(likely(position), b.extent(depth.size) - 1);
   return whole ? number(index) : select(position < b.extent(depth.size), number(index), 0.0f);
+}
+
+std::vector<Var> Contraction::stripArgs() const {
+  return {lane, word, piece, slice, step};
+}
+
+std::vector<Expr> Contraction::stripCall(const Expr &at, const Expr &which) const {
+  return {lane % tileColumns, at % wordsOfTile, which, lane / tileColumns, at / wordsOfTile};
+}
+
+void Contraction::boundStrip(Func &strip, const LoopLevel &level, int tilesAtOnce) const {
+  strip.compute_at(level)
+      .bound_extent(lane, tileColumns)
+      .bound_extent(word, wordsOfTile)
+      .bound_extent(piece, pieces(w))
+      .bound_extent(slice, tile / tileColumns)
+      .bound_extent(Var("tile"), tilesAtOnce);
 }
 
 /// Of columns, whose loops are a tile's, the depth's, pieces, perhaps others, and the one over tiles. `turned`: undefined where

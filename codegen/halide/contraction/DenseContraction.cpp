@@ -144,8 +144,8 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   out.sums = b.newFunc("sums", node);
   if (amx) {
     out.sums(args) = undef<float>();
-    out.sums(args) += tileProduct(wordOfRow(step, rowPiece(terms, out.term), index),
-                                  wordOfColumn(out, step, columnPiece(terms, out.term), index), rowsLeft());
+    Expr column = out.strip(copyCall(stripCall(step, columnPiece(terms, out.term)), w, Var("tile"), index));
+    out.sums(args) += tileProduct(wordOfRow(step, rowPiece(terms, out.term), index), column, rowsLeft());
     return out;
   }
   std::vector<Expr> first = {lane, step};

@@ -42,7 +42,6 @@ private:
   Expr wordOfRow(const Expr &word, const Expr &piece, Index index) const;
   Expr rowsLeft() const;
   void copyWordsOfColumns(Products &out);
-  Expr wordOfColumn(const Products &from, const Expr &word, const Expr &piece, const Index &index) const;
   void scheduleTilesOfRows();
   void scheduleTilesOfColumns(Products &out, const Halide::LoopLevel &level);
   void scheduleTiledProducts(Products &out, const Halide::LoopLevel &tiles);

@@ -62,7 +62,7 @@ Expr DenseContraction::rowsLeft() const {
 
 void DenseContraction::copyWordsOfColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];
-  const std::vector<Var> args = copyArgs({lane, word, piece, slice, step}, w, Var("tile"));
+  const std::vector<Var> args = copyArgs(stripArgs(), w, Var("tile"));
   Expr value = wordAt(w, KernelBuilder::varsOf(weight.dims), step * wordsOfTile + word, piece);
   if (weight.dims.back().name == reduced.back().name)
     defineTurned(out.strip, out.turned = b.newFunc("words", node), args, value);
@@ -70,19 +70,9 @@ void DenseContraction::copyWordsOfColumns(Products &out) {
     out.strip(args) = value;
 }
 
-Expr DenseContraction::wordOfColumn(const Products &from, const Expr &at, const Expr &piece, const Index &index) const {
-  return from.strip(copyCall({lane % tileColumns, at % wordsOfTile, piece, lane / tileColumns, at / wordsOfTile}, w,
-                             Var("tile"), index));
-}
-
 void DenseContraction::scheduleTilesOfColumns(Products &out, const LoopLevel &level) {
   static_assert(wordsTurned == wordsOfTile && wordsTurned == tileColumns);
-  out.strip.compute_at(level)
-      .bound_extent(lane, tileColumns)
-      .bound_extent(word, wordsOfTile)
-      .bound_extent(piece, pieces(w))
-      .bound_extent(slice, tile / tileColumns)
-      .bound_extent(Var("tile"), group);
+  boundStrip(out.strip, level, group);
   if (!out.turned.defined()) {
     out.strip.reorder(lane, piece, slice, Var("tile"), word, step).vectorize(lane).unroll(piece);
     return;

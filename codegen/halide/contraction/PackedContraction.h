@@ -24,7 +24,7 @@ private:
   Expr wordOfColumn(const Expr &at, const Expr &which);
   void scheduleWordsOfColumns(const Halide::LoopLevel &level);
   Halide::LoopLevel scheduleTotalsOfWords(const Halide::LoopLevel &level);
-  Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index, int length);
+  Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index);
   void scheduleCopiedRows();
   Sums tiledCodes();
   Expr codesOfColumns(const CodedColumns &from) const;

@@ -23,8 +23,7 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   index[reduced[0].name] = at;
   const bool inPlace = hasPairsAlone(b.graph, *this);
   Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index)
-                        : copiedRow(at % depthOfTile, at / depthOfTile, depthOfTile, rowPiece(terms, k.z), index,
-                                    static_cast<int>(*reduced[0].fixed()));
+                        : copiedRow(at % depthOfTile, at / depthOfTile, depthOfTile, rowPiece(terms, k.z), index);
   Sums sums{b.newFunc("sums", node), {k.x, k.y, k.z}, {}, {}};
   sums.pairs = sums.byTiles = true;
   sums.func(tileArgs()) = undef<float>();
@@ -32,11 +31,11 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   return sums;
 }
 
-/// Rows in whole tiles, `run` numbers of the depth each, `length` in all; what is behind the last, row or number, is what that is.
-Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &which, const Index &index,
-                                  int length) {
+/// Rows in whole tiles, `run` numbers of the depth each, of whole parts; what is behind the last, row or number, is what that is.
+Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &which, const Index &index) {
   Var m = KernelBuilder::var(row->name);
-  const int depth = static_cast<int>(*reduced[0].fixed());
+  const int depth = static_cast<int>(*reduced[0].fixed()), ofPart = std::min(partDepth, depth),
+            length = (depth + ofPart - 1) / ofPart * ofPart;
   Index own = KernelBuilder::varsOf(b.graph.nodes[x].dims);
   own[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
   Expr position = step * run + part;

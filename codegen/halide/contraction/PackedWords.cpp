@@ -25,8 +25,8 @@ Expr PackedContraction::wordOfColumn(const Expr &at, const Expr &which) {
     return orZero(beside.columns, step * depthOfTile + word * inWord + half, whole,
                   [&](const Index &index) { return loadWeight(w, slice * tileColumns + lane, Var("tile"), index); });
   };
-  std::vector<Var> args = {lane, word, piece, slice, step};
-  std::vector<Expr> call = {lane % tileColumns, at % wordsOfTile, which, lane / tileColumns, at / wordsOfTile};
+  std::vector<Var> args = stripArgs();
+  std::vector<Expr> call = stripCall(at, which);
   args.insert(args.end(), beside.args.begin(), beside.args.end());
   const std::vector<Expr> place = besideStrip(start(KernelBuilder::var(row->name))).call;
   call.insert(call.end(), place.begin(), place.end());
@@ -39,7 +39,6 @@ PackedContraction::Sums PackedContraction::tiledWords() {
   const auto depth = static_cast<int>(*reduced[0].fixed());
   const bool inParts = partDepth < depth;
   const int words = (std::min(partDepth, depth) + depthOfTile - 1) / depthOfTile * wordsOfTile;
-  const int count = inParts ? (depth + partDepth - 1) / partDepth : 1;
   const std::vector<TileTerm> terms = termsOf(piecesOf(b.graph, x), piecesOfF32);
   Var m = KernelBuilder::var(row->name);
   RDom k(0, words, 0, static_cast<int32_t>(terms.size()));
@@ -51,25 +50,17 @@ PackedContraction::Sums PackedContraction::tiledWords() {
     args.push_back(part);
   Expr at = inParts ? part * words + k.x : Expr(k.x);
   Expr number = copiedRow(at * inWord % depthOfTile, at / wordsOfTile, depthOfTile, rowPiece(terms, k.y),
-                          start(tileRow(m, b.extent(row->size))), count * words * inWord);
+                          start(tileRow(m, b.extent(row->size))));
   sums.func(args) = undef<float>();
   sums.func(args) += tileProduct(number, wordOfColumn(at, columnPiece(terms, k.y)), Expr(rows));
   if (inParts)
-    addParts(sums.func, all, count);
+    addParts(sums.func, all, (depth + partDepth - 1) / partDepth);
   return sums;
 }
 
 void PackedContraction::scheduleWordsOfColumns(const LoopLevel &level) {
-  strip.compute_at(level)
-      .bound_extent(lane, tileColumns)
-      .bound_extent(word, wordsOfTile)
-      .bound_extent(piece, piecesOfF32)
-      .bound_extent(slice, tile / tileColumns)
-      .bound_extent(Var("tile"), group)
-      .reorder(lane, piece, slice, word, step)
-      .vectorize(lane)
-      .unroll(piece)
-      .unroll(slice);
+  boundStrip(strip, level, group);
+  strip.reorder(lane, piece, slice, word, step).vectorize(lane).unroll(piece).unroll(slice);
 }
 
 /// All tiles of a task's columns within a tile of rows, which is near from the first of them on.

@@ -163,10 +163,7 @@ Rounding KernelRunner::rounding(const Lengths &) const {
 }
 
 bool KernelRunner::usesTiles() const {
-  return std::any_of(plan.parts.begin(), plan.parts.end(), [](const PlanPart &part) {
-    auto amx = part.numbers.find("amx");
-    return amx != part.numbers.end() && amx->second > 0;
-  });
+  return std::any_of(plan.parts.begin(), plan.parts.end(), [](const PlanPart &part) { return part.tiles() > 0; });
 }
 
 void KernelRunner::useOneThread() {
