@@ -2,6 +2,7 @@
 #include "codegen/KernelBuffer.h"
 
 #include "ir/reference/Codes.h"
+#include "support/HugePages.h"
 #include "support/numbers/SmallFloats.h"
 
 #include <atomic>
@@ -20,6 +21,7 @@ GuardedMemory::GuardedMemory(size_t bytes) : length(bytes) {
   uint8_t *inside = static_cast<uint8_t *>(mapping) + page;
   if (mapping == MAP_FAILED || mprotect(inside, whole, PROT_READ | PROT_WRITE))
     throw std::bad_alloc();
+  support::preferHugePages(inside, whole);
   const bool atEnd = made++ * 0x9e3779b9u >> 31; // neither every other nor the same for a kernel's buffers
   first = inside + (atEnd ? (whole - bytes) / 64 * 64 : 0);
 }

@@ -313,7 +313,7 @@ void KernelBuilder::fetchAhead(const Func &func, const Func &copy, int bytes) {
     fetchedAhead.push_back({func.name() + ".s1.", copy.name(), bytes, cacheAhead(target)});
 }
 
-void KernelBuilder::fetchRowsAhead(const Func &func, const Var &row, int node) {
+void KernelBuilder::fetchRowsAhead(const Func &func, const Var &row, int node, int each) {
   constexpr int64_t underWay = 2048; // bytes that a core copies while a line comes from the third cache
   const int from = sourceOf(node);
   const std::vector<Dim> &dims = graph.nodes[from].dims;
@@ -323,7 +323,7 @@ void KernelBuilder::fetchRowsAhead(const Func &func, const Var &row, int node) {
       std::max<int64_t>(1, *dims.back().fixed() * support::formOf(graph.nodes[from].storage).bits / 8);
   const int rows = static_cast<int>(std::clamp<int64_t>(underWay / bytes, 2, 16));
   const std::string loops = func.name() + ".s0.";
-  fetchedAhead.push_back({loops, arguments[from].name(), 0, cacheAhead(target), loops + row.name(), rows});
+  fetchedAhead.push_back({loops, arguments[from].name(), 0, cacheAhead(target), loops + row.name(), std::max(1, rows / each)});
 }
 
 void KernelBuilder::fetchNext(FetchedNext strip, int node) {

@@ -137,8 +137,8 @@ public:
   /// copy.
   void fetchAhead(const Func &func, int node, int bytes);
   void fetchAhead(const Func &func, const Func &copy, int bytes);
-  /// Where `func` copies rows, one in each iteration of its loop `row`: of a later row of the same.
-  void fetchRowsAhead(const Func &func, const Var &row, int node);
+  /// Where `func` copies rows, `each` of them in an iteration of its loop `row`: of a later row of the same.
+  void fetchRowsAhead(const Func &func, const Var &row, int node, int each = 1);
   /// Of a tile of rows, whose columns are those of the argument that a node is read from, if it is one's.
   void askBesideSums(const Func &sums, int node);
   /// A copy of columns of the argument that a node is read from, if it is one's.

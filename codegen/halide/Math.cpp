@@ -90,17 +90,17 @@ static Expr exponentialNear0Minus1(const Expr &r) {
   return r + r * r * polynomial(r, {0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
 }
 
-/// The whole number that is nearest, as a float and in the lowest bits of one, `more` above it: adding 1.5 * 2^23 rounds, so neither
-/// a rounding nor a conversion is needed.
+/// The power of two that is nearest to e^x, for |x| < 2^21: its exponent as a float, and in the lowest bits of one, `more` above it.
+/// Adding 1.5 * 2^23 rounds, so neither a rounding nor a conversion is needed.
 struct Nearest {
   Expr number, bits;
 };
-static Nearest nearest(const Expr &x, int more) {
-  const Expr magic = 12582912.0f + float(more), shifted = add(x, magic);
+static Nearest nearestPowerOf2(const Expr &x, int more) {
+  constexpr float perLn2 = 1.44269504f;
+  const Expr magic = 12582912.0f + float(more), shifted = x * perLn2 + magic;
   return {sub(shifted, magic), reinterpret<int32_t>(shifted)};
 }
 
-static constexpr float perLn2 = 1.44269504f;
 /// x - n ln 2, for n that is nearest to x / ln 2: in two parts, of which the first has few digits, so that n times it is exact.
 static Expr behind(const Expr &x, const Expr &n) {
   return (x - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -108,7 +108,7 @@ static Expr behind(const Expr &x, const Expr &n) {
 
 /// e^x for -104 <= x <= 89.
 static Expr expFinite(const Expr &x) {
-  const Expr n = nearest(mul(x, Expr(perLn2)), 0).number;
+  const Expr n = nearestPowerOf2(x, 0).number;
   // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
   Expr k = cast<int32_t>(n), half = k >> 1;
   auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
@@ -117,7 +117,7 @@ static Expr expFinite(const Expr &x) {
 
 /// e^x for -88 <= x <= 88; 0 where that is below 2^-126.5.
 static Expr expWithin88(const Expr &x) {
-  auto [n, bits] = nearest(mul(x, Expr(perLn2)), 127); // the lowest bits are then 2^n as a float has it
+  auto [n, bits] = nearestPowerOf2(x, 127); // the lowest bits are then 2^n as a float has it
   return mul(exponentialNear0(behind(x, n)), reinterpret<float>(bits << 23));
 }
 
@@ -128,7 +128,7 @@ Expr exp(Expr x) {
 Expr expm1(Expr x) {
   // 2^n (e^r - 1) + (2^n - 1): where x is near 0, n is 0 and no digit is lost.
   Expr inside = clampStrict(x, -87.0f, 87.0f);
-  auto [n, bits] = nearest(mul(inside, Expr(perLn2)), 127);
+  auto [n, bits] = nearestPowerOf2(inside, 127);
   Expr scale = reinterpret<float>(bits << 23);
   Expr near = add(mul(scale, exponentialNear0Minus1(behind(inside, n))), sub(scale, Expr(1.0f)));
   return nanThrough(x, choose(less(87.0f, x), expFinite(clampStrict(x, -104.0f, 89.0f)), near));

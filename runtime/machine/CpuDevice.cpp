@@ -3,6 +3,7 @@
 #include "runtime/machine/Device.h"
 #include "runtime/machine/KernelCall.h"
 #include "runtime/machine/ThreadPool.h"
+#include "support/HugePages.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,8 +24,7 @@ public:
     void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (made == MAP_FAILED)
       return nullptr;
-    if (bytes >= size_t(4) << 20)
-      ::madvise(made, bytes, MADV_HUGEPAGE); // weights are read end to end in every step: fewer translations
+    support::preferHugePages(made, bytes);
     return made;
   }
   void release(void *memory, size_t bytes) override { ::munmap(memory, bytes); }

@@ -4,6 +4,7 @@
 
 #include "runtime/abi/Abi.h"
 #include "runtime/machine/ThreadPool.h"
+#include "support/HugePages.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -48,7 +49,7 @@ void *ScratchStack::take(Scratch &scratch, size_t size, size_t planned) {
     ensure(scratch, bytes, std::max(planned, wanted));
   if (capacity - top < bytes) { // more than was planned: the next kernel finds a larger stack
     wanted = std::max(wanted, top + bytes);
-    auto *header = static_cast<Header *>(std::aligned_alloc(alignment, bytes));
+    auto *header = static_cast<Header *>(support::allocateAligned(bytes, alignment));
     if (!header)
       return nullptr;
     *header = {none, bytes, false, true, beside, &beside};
@@ -103,9 +104,9 @@ void ScratchStack::ensure(Scratch &scratch, size_t bytes, size_t expected) {
   highest = 0;
   std::free(memory);
   capacity = rounded(expected + expected / 8); // so that a growing text does not come here every step
-  memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, capacity));
+  memory = static_cast<uint8_t *>(support::allocateAligned(capacity, alignment));
   if (!memory)
-    memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, capacity = bytes));
+    memory = static_cast<uint8_t *>(support::allocateAligned(capacity = bytes, alignment));
   if (!memory)
     capacity = 0;
 }

@@ -17,6 +17,7 @@
 #include "codegen/halide/attention/AttentionFamily.h"
 
 #include "codegen/halide/Math.h"
+#include "codegen/halide/lowered/TurnWords.h"
 
 #include <algorithm>
 
@@ -113,11 +114,43 @@ void AttentionFamily::makeBlocks() {
                        },
                        firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
   attended = combine("attended", parts, blockIndex(), headArgs({row, column, tile}), headArgs({row, tile}), blockRows);
+  if (columns % width == 0) {
+    attendedWords = b.newFunc("words", p.result), lying = b.newFunc("lying", p.result);
+    defineTurned(lying, attendedWords, asVars(headArgs({column, row, tile})),
+                 reinterpret<uint32_t>(attended(headArgs({row, column, tile}))));
+  }
+}
+
+/// `args`: of a row, without the column.
+Expr AttentionFamily::attendedAt(std::vector<Expr> args, const Expr &at) const {
+  args.insert(args.begin() + !lying.defined(), at);
+  return lying.defined() ? reinterpret<float>(lying(args)) : Expr(attended(args));
+}
+
+void AttentionFamily::scheduleAttended(const LoopLevel &level) {
+  if (!lying.defined()) {
+    attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+    return;
+  }
+  Var rowBlock("rows"), rowOfBlock("row"), columnBlock("columns"), columnOfBlock("column");
+  lying.compute_at(level)
+      .bound_extent(row, lanes)
+      .bound(column, 0, static_cast<int32_t>(*p.column.fixed()))
+      .split(row, rowBlock, rowOfBlock, width)
+      .split(column, columnBlock, columnOfBlock, width)
+      .reorder(columnOfBlock, rowOfBlock, columnBlock, rowBlock);
+  attendedWords.compute_at(lying, columnBlock)
+      .bound_extent(row, width)
+      .bound_extent(column, width)
+      .reorder(row, column)
+      .vectorize(row);
+  b.turnedWords.push_back(
+      {lying, column.name() + "." + columnOfBlock.name(), row.name() + "." + rowOfBlock.name(), width});
 }
 
 void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   schedulePlaces(level);
-  attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  scheduleAttended(level);
   for (Func &f : blockRows) {
     f.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
     for (int u = 0; u < static_cast<int>(f.num_update_definitions()); ++u)

@@ -35,7 +35,9 @@ private:
   void makeBlocks();
   void makeScores();
   Expr valueAt(const Expr &column, const Expr &key);
+  Expr attendedAt(std::vector<Expr> args, const Expr &at) const;
   void scheduleBlocks(const Halide::LoopLevel &level);
+  void scheduleAttended(const Halide::LoopLevel &level);
   void scheduleVectors(const Halide::LoopLevel &level);
   // Their products by AMX (AttentionTiles.cpp)
   Func tiledDot(const AttentionDot &dot, const Index &where);
@@ -47,6 +49,7 @@ private:
 
   // Blocks: rows are queries (and what shares their keys), one per lane.
   Func score, most, weight, total, sums, partial, attended, values;
+  Func attendedWords, lying; ///< `attended` with columns side by side, where whole blocks can be turned
   std::vector<Func> queries, keys, dots, blockRows;
   std::vector<RVar> depths, ofMost; ///< `ofMost`: inGroup and overGroups of the largest scores
   /// By AMX: weights in words; what is read to be turned; loops over words and terms.

@@ -141,6 +141,7 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
         .reorder(number, piece, depthStep, ofTile, keyTile)
         .vectorize(number)
         .unroll(piece);
+    b.fetchRowsAhead(keys[i], ofTile, p.dots[i].k);
     dots[i]
         .compute_at(score, rowTile)
         .bound_extent(tile, 1)
@@ -160,6 +161,7 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
       .reorder(word, ofTile, piece, columnTile, stepOfKeys);
   scheduleAcross(valuesAcross, LoopLevel(values, columnTile), ofTile, word, piece, ofValues);
   b.turnedWords.push_back({values, word.name(), ofTile.name()});
+  b.fetchRowsAhead(values, stepOfKeys, p.v, step);
   words.compute_at(partial, tile)
       .bound_extent(tile, 1)
       .bound_extent(row, lanes)

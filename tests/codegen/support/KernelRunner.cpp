@@ -5,6 +5,7 @@
 #include "codegen/Producers.h"
 #include "codegen/halide/HalideProducer.h"
 #include "runtime/abi/Abi.h"
+#include "support/HugePages.h"
 #include "tests/codegen/support/Instructions.h"
 
 #include <HalideRuntime.h>
@@ -76,7 +77,7 @@ static void *takeScratch(void *, size_t size) {
       sizeOf(block) = size;
     }
   if (!block) {
-    block = static_cast<char *>(std::aligned_alloc(scratchHeader, planned(size))) + scratchHeader;
+    block = static_cast<char *>(support::allocateAligned(planned(size), scratchHeader)) + scratchHeader;
     sizeOf(block) = size;
   }
   scratch.stack.push_back({block, false});
