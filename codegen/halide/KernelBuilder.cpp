@@ -5,6 +5,7 @@
 
 #include "codegen/halide/Codes.h"
 #include "codegen/halide/lowered/AskFirst.h"
+#include "codegen/halide/lowered/OwnPlaces.h"
 #include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
 #include "codegen/halide/lowered/UnrollLast.h"
@@ -377,8 +378,10 @@ BuiltKernel KernelBuilder::build() {
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   codegen::fetchNext(built.pipeline, fetchedNext);
   codegen::askBesideSums(built.pipeline, besideSums);
-  if (!onDevice())
+  if (!onDevice()) {
     sumByHalves(built.pipeline);
+    giveOwnPlaces(built.pipeline);
+  }
   for (const std::string &symbol : graph.symbols)
     built.arguments.push_back(symbols.at(symbol));
   for (const ImageParam &buffer : arguments)

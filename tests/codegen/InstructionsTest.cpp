@@ -158,3 +158,17 @@ TEST(Instructions, CodesStandInTheirWords) {
       EXPECT_EQ(countOf(made, "vcvtdq2ps"), codes * countOf(made, "vpsrld")) << target;
     }
 }
+
+/// Of `up` while those of its gate are kept.
+TEST(Instructions, SumsStayInRegisters) {
+  for (const char *name : {"x86-64-v3", "cascadelake", "znver4"}) {
+    const CpuTarget target = cpuTarget(name);
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("I", 768)}),
+        w = g.weight({dim("U", 2), dim("O", 2048), dim("I", 768)}, target.vector == 16 ? 64 : 16);
+    int both = g.contract(x, w, {"I"});
+    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+    g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
+    EXPECT_EQ(vectorsSpilled(assemblyOf(g.finish("gated"), target), 24), 0) << name;
+  }
+}

@@ -283,14 +283,20 @@ std::vector<Dim> Contraction::aroundOf(const std::vector<Dim> &result) const {
   return around;
 }
 
-/// Parts within a tile: sums at positions that only the run knows would not stay in registers.
+/// Dimensions of parts (gate and up), which a tile has all of.
+std::vector<Dim> Contraction::partsWithin(const std::vector<Dim> &outside) const {
+  std::vector<Dim> parts = others;
+  std::erase_if(parts, [&](const Dim &dim) { return !dim.fixed() || has(outside, dim.name); });
+  return parts;
+}
+
+/// Sums at positions that only the run knows would not stay in registers.
 void Contraction::unrollParts(Func sums, const std::vector<Dim> &outside) const {
-  for (const Dim &dim : others)
-    if (dim.fixed() && !has(outside, dim.name)) {
-      Var part = KernelBuilder::var(dim.name);
-      sums.unroll(part);
-      sums.update().unroll(part);
-    }
+  for (const Dim &dim : partsWithin(outside)) {
+    Var part = KernelBuilder::var(dim.name);
+    sums.unroll(part);
+    sums.update().unroll(part);
+  }
 }
 
 void Contraction::write(const std::function<Expr(const Index &)> &value, const std::function<void(Stage &)> &schedule) {

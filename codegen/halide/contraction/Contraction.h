@@ -81,6 +81,7 @@ protected:
                      int words = wordsTurned);
   int fusedResult() const;
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
+  std::vector<Dim> partsWithin(const std::vector<Dim> &outside) const;
   void unrollParts(Func sums, const std::vector<Dim> &outside) const;
   int vectorOfTile() const { return std::min(tile, b.target.vector); }
   /// Loops of the result that takes the tiles; of the product alone where there is no such one.

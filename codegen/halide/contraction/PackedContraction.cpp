@@ -109,9 +109,8 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
   }
   fuseTasks(out, around, task);
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
-  const bool stored = many && tiles.byTiles &&
-                      (!tiles.ofGroup.defined() || totals.defined()); // sums that are no registers' are read in a loop
-  if (!stored)
+  const bool stored = many && tiles.byTiles && (!tiles.ofGroup.defined() || totals.defined());
+  if (!stored && !(many && keepsParts(outside))) // sums that are no registers' are read in a loop
     out.unroll(single ? beside : within);
   if (many && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
     out.never_partition(blockInner, task);
@@ -167,9 +166,29 @@ void PackedContraction::scheduleStrip(const LoopLevel &level) {
     scheduleStrips(level);
 }
 
+/// Whether a tile's parts (gate and up) fill the registers one after the other. The sums of one stand in memory while the next is
+/// summed: LLVM leaves some of them in registers, and takes one of the next part's sums through memory at every step instead.
+bool PackedContraction::keepsParts(const std::vector<Dim> &outside) const {
+  return kept.defined() && !partsWithin(outside).empty();
+}
+
+/// Returns where the sums of a part belong.
+LoopLevel PackedContraction::scheduleKept(const LoopLevel &level, const std::vector<Dim> &outside) {
+  const Var m = KernelBuilder::var(row->name), beside("tile");
+  kept.compute_at(level).bound_extent(lane, tile).bound_extent(beside, 1).bound_extent(m, rows);
+  std::vector<VarOrRVar> order = {lane, beside, m};
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  kept.reorder(order).vectorize(lane, vectorOfTile()).unroll(lane).unroll(m);
+  const std::vector<Dim> parts = partsWithin(outside);
+  for (const Dim &dim : parts)
+    kept.unroll(KernelBuilder::var(dim.name));
+  return {kept, KernelBuilder::var(parts.back().name)};
+}
+
 void PackedContraction::scheduleTile(const LoopLevel &level, const std::vector<Dim> &outside) {
   if (!tiles.byTiles)
-    return scheduleSums(tiles, level, outside, rows, 1);
+    return scheduleSums(tiles, keepsParts(outside) ? scheduleKept(level, outside) : level, outside, rows, 1);
   if (!tiles.ofGroup.defined())
     return scheduleTiled(tiles, level);
   scheduleSum(tiles, level, outside, rows, 1, manyColumns());
@@ -260,6 +279,11 @@ void PackedContraction::define() {
             : partDepth < *reduced[0].fixed() && !isPicked()
                 ? sumsOfParts(last)
                 : sumsOf("sums", last, copies ? copiedColumns() : storedColumns());
+  if (row && tiles.func.defined() && !totals.defined() && !tiles.byTiles && !tiles.integers && !others.empty()) {
+    kept = b.newFunc("kept", node);
+    const std::vector<Var> args = tileArgs();
+    kept(args) = tiles.func(std::vector<Expr>(args.begin(), args.end()));
+  }
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());

@@ -15,7 +15,9 @@ public:
 
 private:
   /// What tiles of rows give.
-  const Func &many() const { return totals.defined() ? totals : tiles.func; }
+  const Func &many() const { return totals.defined() ? totals : kept.defined() ? kept : tiles.func; }
+  bool keepsParts(const std::vector<Dim> &outside) const;
+  Halide::LoopLevel scheduleKept(const Halide::LoopLevel &level, const std::vector<Dim> &outside);
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOfParts(const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
@@ -59,6 +61,7 @@ private:
   Expr isAlone, isFew; ///< whether rows are so few
   int partDepth;       ///< steps of the depth that all tiles of rows of a task take before the next ones
   Func totals;         ///< of the parts of the depth, where there are several; else undefined
+  Func kept;           ///< sums of a tile's parts, in memory: in place of `tiles.func` where `keepsParts`
   Func copied;         ///< for AMX: pieces of rows that are not stored in bf16; else undefined
   Func rowSums;        ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;

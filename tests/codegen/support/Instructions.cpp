@@ -5,11 +5,15 @@
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/schedule/Schedule.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <regex>
+#include <sstream>
 #include <unistd.h>
 
 namespace quern::codegen {
@@ -63,6 +67,37 @@ int countOf(const std::string &text, const std::string &word) {
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
     ++count;
   return count;
+}
+
+int vectorsSpilled(const std::string &assembly, int products) {
+  static const std::regex label(R"(^(\.L\w+):)"), jump(R"(^\tj\w+\t(\.L\w+))"),
+      spill(R"(^\tvmov\w+\t%[xyz]mm\d+, [^,]*\(%r[sb]p)"), product(R"(^\tvf(n?madd|msub)\w+\t)");
+  struct Line {
+    bool spills, multiplies;
+  };
+  std::vector<Line> lines;
+  std::map<std::string, size_t> places;
+  int spilled = 0;
+  std::istringstream text(assembly);
+  std::smatch found;
+  size_t innermost = 0; // what ends before this has a loop within
+  for (std::string line; std::getline(text, line);) {
+    if (std::regex_search(line, found, label))
+      places[found[1]] = lines.size();
+    lines.push_back({std::regex_search(line, spill), std::regex_search(line, product)});
+    if (!std::regex_search(line, found, jump) || !places.contains(found[1]))
+      continue;
+    const size_t begin = places[found[1]];
+    if (begin >= innermost) {
+      auto count = [&](bool Line::*what) {
+        return int(std::count_if(lines.begin() + begin, lines.end(), [&](const Line &one) { return one.*what; }));
+      };
+      if (count(&Line::multiplies) >= products)
+        spilled += count(&Line::spills);
+    }
+    innermost = lines.size();
+  }
+  return spilled;
 }
 
 std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) {

@@ -17,6 +17,8 @@ std::string assembleFor(const CpuTarget &target, const std::string &assembly, co
 
 /// How often a word stands in an assembly.
 int countOf(const std::string &text, const std::string &word);
+/// How many vectors go to the stack in an iteration of loops that have no loop within and multiply and add `products` times at least.
+int vectorsSpilled(const std::string &assembly, int products);
 /// A kernel's assembly, by the plan that these schedules give.
 std::string assemblyOf(const KernelGraph &graph, const CpuTarget &target,
                        const ScheduleTable &schedules = ScheduleTable::standard());
