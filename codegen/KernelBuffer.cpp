@@ -2,7 +2,7 @@
 #include "codegen/KernelBuffer.h"
 
 #include "ir/reference/Codes.h"
-#include "support/HugePages.h"
+#include "support/Processors.h"
 #include "support/numbers/SmallFloats.h"
 
 #include <atomic>

@@ -324,7 +324,8 @@ void KernelBuilder::fetchRowsAhead(const Func &func, const Var &row, int node, i
       std::max<int64_t>(1, *dims.back().fixed() * support::formOf(graph.nodes[from].storage).bits / 8);
   const int rows = static_cast<int>(std::clamp<int64_t>(underWay / bytes, 2, 16));
   const std::string loops = func.name() + ".s0.";
-  fetchedAhead.push_back({loops, arguments[from].name(), 0, cacheAhead(target), loops + row.name(), std::max(1, rows / each)});
+  fetchedAhead.push_back(
+      {loops, arguments[from].name(), 0, cacheAhead(target), loops + row.name(), std::max(1, rows / each)});
 }
 
 void KernelBuilder::fetchNext(FetchedNext strip, int node) {

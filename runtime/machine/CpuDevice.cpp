@@ -3,7 +3,7 @@
 #include "runtime/machine/Device.h"
 #include "runtime/machine/KernelCall.h"
 #include "runtime/machine/ThreadPool.h"
-#include "support/HugePages.h"
+#include "support/Processors.h"
 
 #include <algorithm>
 #include <cstring>

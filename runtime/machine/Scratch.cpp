@@ -4,7 +4,7 @@
 
 #include "runtime/abi/Abi.h"
 #include "runtime/machine/ThreadPool.h"
-#include "support/HugePages.h"
+#include "support/Processors.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -10,14 +10,13 @@
 //         score[key][row] = mask(q k), in tiles of keys x rows    accumulators in registers
 //         most[row]; weight[key][row] = e^(score - most); total[row]
 //         partial[column][row] = sum of weight v, in tiles of columns x rows; behind the columns most and total
-//     the parts together (AttentionFamily.cpp)
+//     the parts together (AttentionFamily.cpp), turned in registers: columns of a row side by side
 //
 // Keys of a head are a row of all heads apart: read in place, each would be a page and a few sets of the cache again
 // and again.
 #include "codegen/halide/attention/AttentionFamily.h"
 
 #include "codegen/halide/Math.h"
-#include "codegen/halide/lowered/TurnWords.h"
 
 #include <algorithm>
 
@@ -121,7 +120,7 @@ void AttentionFamily::makeBlocks() {
   }
 }
 
-/// `args`: of a row, without the column.
+/// `args`: of a row, without the column, which is the first of `lying` and the second of `attended`.
 Expr AttentionFamily::attendedAt(std::vector<Expr> args, const Expr &at) const {
   args.insert(args.begin() + !lying.defined(), at);
   return lying.defined() ? reinterpret<float>(lying(args)) : Expr(attended(args));

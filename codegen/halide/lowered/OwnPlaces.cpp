@@ -21,7 +21,7 @@ bool isKnown(const Expr &index) {
 class Arrays : public IRVisitor {
 public:
   std::set<std::string>
-      unknown; ///< names of what is read or written at places that only the run knows, or has its address taken
+      unknown; ///< what is read or written at places that only the run knows, or has its address taken
 
 private:
   using IRVisitor::visit;

@@ -5,7 +5,7 @@
 #include "codegen/Producers.h"
 #include "codegen/halide/HalideProducer.h"
 #include "runtime/abi/Abi.h"
-#include "support/HugePages.h"
+#include "support/Processors.h"
 #include "tests/codegen/support/Instructions.h"
 
 #include <HalideRuntime.h>
