@@ -112,18 +112,15 @@ void AttentionFamily::makeBlocks() {
                          return Expr(partial(headArgs({row, where, n, tile})));
                        },
                        firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
-  attended = combine("attended", parts, blockIndex(), headArgs({row, column, tile}), headArgs({row, tile}), blockRows);
-  if (columns % width == 0) {
-    attendedWords = b.newFunc("words", p.result), lying = b.newFunc("lying", p.result);
-    defineTurned(lying, attendedWords, asVars(headArgs({column, row, tile})),
-                 reinterpret<uint32_t>(attended(headArgs({row, column, tile}))));
-  }
-}
-
-/// `args`: of a row, without the column, which is the first of `lying` and the second of `attended`.
-Expr AttentionFamily::attendedAt(std::vector<Expr> args, const Expr &at) const {
-  args.insert(args.begin() + !lying.defined(), at);
-  return lying.defined() ? reinterpret<float>(lying(args)) : Expr(attended(args));
+  const std::vector<Expr> ofRow = headArgs({row, column, tile});
+  attended = combine("attended", parts, blockIndex(), ofRow, headArgs({row, tile}), blockRows);
+  if (columns % width)
+    return;
+  attendedWords = b.newFunc("words", p.result), lying = b.newFunc("lying", p.result);
+  const std::vector<Expr> across = headArgs({column, row, tile});
+  defineTurned(lying, attendedWords, asVars(across), reinterpret<uint32_t>(attended(ofRow)));
+  attended = b.newFunc("turned", p.result); // a name for what is read there
+  attended(asVars(ofRow)) = reinterpret<float>(lying(across));
 }
 
 void AttentionFamily::scheduleAttended(const LoopLevel &level) {

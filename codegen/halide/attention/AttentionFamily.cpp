@@ -188,11 +188,8 @@ void AttentionFamily::define() {
   b.isStage[p.result] = 1;
   b.values[p.result] = [self = *this](const Index &index) {
     return self.atRow(index, [&](std::vector<Expr> args, bool block) {
-      const Expr at = index.at(self.p.column.name);
-      if (block)
-        return self.attendedAt(args, at);
-      args.insert(args.begin() + 1, at);
-      return Expr(self.single(args));
+      args.insert(args.begin() + 1, index.at(self.p.column.name));
+      return Expr((block ? self.attended : self.single)(args));
     });
   };
   if (p.shift >= 0)

@@ -35,7 +35,6 @@ private:
   void makeBlocks();
   void makeScores();
   Expr valueAt(const Expr &column, const Expr &key);
-  Expr attendedAt(std::vector<Expr> args, const Expr &at) const;
   void scheduleBlocks(const Halide::LoopLevel &level);
   void scheduleAttended(const Halide::LoopLevel &level);
   void scheduleVectors(const Halide::LoopLevel &level);

@@ -109,8 +109,8 @@ template <typename Loops> Var PackedContraction::scheduleLoops(Loops out, const 
   }
   fuseTasks(out, around, task);
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
-  const bool stored = many && tiles.byTiles && (!tiles.ofGroup.defined() || totals.defined());
-  if (!stored && !(many && keepsParts(outside))) // sums that are no registers' are read in a loop
+  const bool ofTiles = tiles.byTiles && (!tiles.ofGroup.defined() || totals.defined());
+  if (!many || !(ofTiles || keepsParts(outside))) // sums that are no registers' are read in a loop
     out.unroll(single ? beside : within);
   if (many && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
     out.never_partition(blockInner, task);
@@ -247,6 +247,14 @@ void PackedContraction::schedule(Stage &target) {
   target.scheduled = true;
 }
 
+/// Sums as a Func that may be in memory.
+Func PackedContraction::copyOf(const std::string &name, const Sums &sums) const {
+  Func copy = b.newFunc(name, node);
+  const std::vector<Var> args = tileArgs();
+  copy(args) = sums.func(std::vector<Expr>(args.begin(), args.end()));
+  return copy;
+}
+
 void PackedContraction::define() {
   prepareOperands(b, *this);
   const bool integers = b.multipliesIntegers(*this);
@@ -260,11 +268,8 @@ void PackedContraction::define() {
     singles = integers ? alone.integerSums("single", at, Codes::Stored)
               : bits   ? alone.codedSums("single", at, true)
                        : alone.sumsOf("single", at, alone.storedColumns());
-    if (ofAlone.count > 1) {
-      whole = b.newFunc("whole", node);
-      std::vector<Var> args = tileArgs();
-      whole(args) = singles.func(std::vector<Expr>(args.begin(), args.end()));
-    }
+    if (ofAlone.count > 1)
+      whole = copyOf("whole", singles);
   }
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_zero(isFew))
@@ -279,11 +284,8 @@ void PackedContraction::define() {
             : partDepth < *reduced[0].fixed() && !isPicked()
                 ? sumsOfParts(last)
                 : sumsOf("sums", last, copies ? copiedColumns() : storedColumns());
-  if (row && tiles.func.defined() && !totals.defined() && !tiles.byTiles && !tiles.integers && !others.empty()) {
-    kept = b.newFunc("kept", node);
-    const std::vector<Var> args = tileArgs();
-    kept(args) = tiles.func(std::vector<Expr>(args.begin(), args.end()));
-  }
+  if (row && tiles.func.defined() && !totals.defined() && !tiles.byTiles && !tiles.integers && !others.empty())
+    kept = copyOf("kept", tiles);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());

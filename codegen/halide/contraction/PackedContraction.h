@@ -16,6 +16,7 @@ public:
 private:
   /// What tiles of rows give.
   const Func &many() const { return totals.defined() ? totals : kept.defined() ? kept : tiles.func; }
+  Func copyOf(const std::string &name, const Sums &sums) const;
   bool keepsParts(const std::vector<Dim> &outside) const;
   Halide::LoopLevel scheduleKept(const Halide::LoopLevel &level, const std::vector<Dim> &outside);
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
