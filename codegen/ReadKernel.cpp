@@ -230,6 +230,7 @@ void Reader::readAttention(ir::AttentionOp op) {
     add(results[result.getResultNumber()], result, [&](Node &node) {
       node.operands = {of(op.getScore()), of(op.getValues())};
       node.names = {op.getDim().str()};
+      node.integer = op.getNarrow();
       for (Value sink : op.getSinks())
         node.operands.push_back(of(sink));
       for (StringRef part : op.getPartNames())

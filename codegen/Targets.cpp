@@ -115,6 +115,10 @@ bool multipliesBF16(const CpuTarget &target) {
   return target.device.empty() && has(target, "avx512_bf16");
 }
 
+bool gainsByBF16(const CpuTarget &target) {
+  return multipliesBF16(target) && !has(target, "avx512_fp16");
+}
+
 bool multipliesTiles(const CpuTarget &target) {
   return target.device.empty() && has(target, "amx_bf16") && has(target, "amx_int8");
 }

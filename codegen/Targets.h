@@ -44,6 +44,8 @@ ByteProducts byteProducts(const CpuTarget &target);
 int productUnits(const CpuTarget &target);
 /// Whether it multiplies two pairs of bf16 and adds both products to an f32 in an instruction (vdpbf16ps).
 bool multipliesBF16(const CpuTarget &target);
+/// Whether that is twice as many as of f32: on Intel's processors, as far as they were here, such an instruction takes as long as two of f32.
+bool gainsByBF16(const CpuTarget &target);
 /// Whether it has AMX's registers of 16 rows and columns, and multiplies tiles of bf16 and of int8 in them.
 bool multipliesTiles(const CpuTarget &target);
 /// Which cache, 1 or 2, takes the lines of memory that a loop asks for before it reads them.

@@ -60,6 +60,8 @@ LogicalResult AttentionOp::verify() {
       return emitOpError("attention_c4: a sink has no dimension ") << part << " of fixed size, or that of the keys";
   if (getNumResults() != 1 && getNumResults() != 3)
     return emitOpError("attention_c5: there are one or three results");
+  if (getNarrow() && hasStatistics())
+    return emitOpError("attention_c14: statistics are of weights that are not rounded");
   return success();
 }
 

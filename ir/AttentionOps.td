@@ -16,14 +16,18 @@ def Quern_AttentionOp : Quern_Op<"attention", [Pure, IsolatedFromAbove, SingleBl
 
     One result, or three: the others are statistics of each row's softmax, from which it can be computed again: `shift`,
     its largest score (0 where all are -inf), and `share`, 1 / sum of e^(score - shift) (0 where all are -inf).
+
+    `narrow`: the weights are rounded to bf16 before values are multiplied by them, as 2^n e^score, where n is the whole
+    number that makes the largest of a row at most 1 and more than a half: of parts of the keys with an n of their own
+    the same digits are rounded away. The softmax divides by the sum of these weights and of the sinks' as they are.
   }];
   let arguments = (ins Variadic<Quern_TensorType>:$queries, Variadic<Quern_TensorType>:$keys, Quern_TensorType:$values,
                        Variadic<Quern_TensorType>:$inputs, Variadic<Quern_TensorType>:$sinks, Quern_Label:$dim,
-                       OptionalAttr<Quern_Labels>:$parts);
+                       OptionalAttr<Quern_Labels>:$parts, UnitAttr:$narrow);
   let results = (outs Variadic<Quern_TensorType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $queries `with` $keys `over` custom<Label>($dim) `of` $values (`reading` $inputs^)? (`sinks` $sinks^ custom<Labels>($parts))? $body attr-dict `:`
+    $queries `with` $keys `over` custom<Label>($dim) `of` $values (`reading` $inputs^)? (`sinks` $sinks^ custom<Labels>($parts))? (`narrow` $narrow^)? $body attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

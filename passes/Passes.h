@@ -76,6 +76,9 @@ std::unique_ptr<mlir::Pass> createRaiseAttentionPass(bool ofLoss = false);
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 
+/// Rounds what attention multiplies to bf16 where weights' products round theirs and that `gains` (NarrowAttention.cpp).
+std::unique_ptr<mlir::Pass> createNarrowAttentionPass(bool gains = true);
+
 /// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
 /// bytes (NarrowStorage.cpp). `ofExperts`: what weights that rows are routed to multiply is rounded as well, as the target has
 /// products for it.

@@ -85,6 +85,8 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &options) { return createNarrowStoragePass(options.rowsOfExperts); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }},
+        {"narrow-attention", "round what attention multiplies to bf16, where rows that meet weights are rounded, too",
+         [](const PassOptions &options) { return createNarrowAttentionPass(options.narrowAttention); }},
         {"write-out-softmax", "write a softmax within a scan as the operations that it is made of",
          [](const PassOptions &) { return createWriteOutSoftmaxPass(); }, "a scan's loops are made of these"}},
        legalAlgebra({"remember", "recall", "store", "narrow", "widen", "quantize", "dequantize", "rescale", "attention",

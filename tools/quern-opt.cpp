@@ -37,6 +37,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([=] { return quern::passes::createPackProjectionsPass({tiles}); });
   mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass({tiles}); });
   mlir::registerPass([] { return quern::passes::createNarrowStoragePass(); });
+  mlir::registerPass([] { return quern::passes::createNarrowAttentionPass(); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass([] { return quern::passes::createPlanMemoryPass(); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));

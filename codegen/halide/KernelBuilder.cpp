@@ -4,6 +4,7 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
+#include "codegen/halide/PairProducts.h"
 #include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/OwnPlaces.h"
 #include "codegen/halide/lowered/StoreTogether.h"
@@ -376,6 +377,7 @@ BuiltKernel KernelBuilder::build() {
   turnWords(built.pipeline, turnedWords);
   codegen::unrollLast(built.pipeline, unrolledLast);
   readWholeWords(built.pipeline);
+  multiplyPairs(built.pipeline);
   codegen::fetchAhead(built.pipeline, fetchedAhead);
   codegen::fetchNext(built.pipeline, fetchedNext);
   codegen::askBesideSums(built.pipeline, besideSums);

@@ -6,12 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 namespace quern::codegen::math {
 
 // One by one: whole namespaces would make log, sqrt, max ... ambiguous.
-using Halide::Bool, Halide::cast, Halide::floor, Halide::Float, Halide::reinterpret, Halide::select;
+using Halide::Bool, Halide::cast, Halide::ceil, Halide::floor, Halide::Float, Halide::reinterpret, Halide::select;
 using Halide::Type, Halide::Internal::Call, Halide::Internal::FloatImm;
 
 static Expr strict(Call::IntrinsicOp op, const Expr &a, const Expr &b, Type type) {
@@ -136,6 +137,11 @@ Expr expm1(Expr x) {
 
 Expr expOfDifference(Expr x) {
   return expWithin88(math::max(Expr(-88.0f), x)); // a NaN is not smaller, and goes through the products
+}
+
+Expr roundUpToLn2(Expr x) {
+  constexpr float ln2 = std::numbers::ln2_v<float>;
+  return mul(Halide::strict_float(ceil(mul(x, 1 / ln2))), ln2);
 }
 
 Expr log(Expr x) {
@@ -326,6 +332,10 @@ Expr narrow(Expr x) {
   Expr bits = reinterpret<uint32_t>(x), upper = bits >> bitsOf(16);
   Expr nearest = (bits + bitsOf(0x7fff) + (upper & bitsOf(1))) >> bitsOf(16);
   return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
+}
+
+Expr inBF16(Expr x, const CpuTarget &target) {
+  return widen(support::Storage::BF16, narrow(x), target);
 }
 
 Expr widen(support::Storage storage, Expr bits, const CpuTarget &target) {

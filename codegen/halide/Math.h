@@ -35,6 +35,7 @@ Expr chooseUnseen(Expr condition, Expr a, Expr b);
 Expr exp(Expr x);
 Expr expm1(Expr x);
 Expr expOfDifference(Expr x); ///< for x <= 0 (or NaN); below 1e-38 it is 0
+Expr roundUpToLn2(Expr x);    ///< to the next multiple of ln 2, of which e to its power is a power of two
 Expr log(Expr x);
 Expr log1p(Expr x);
 Expr sqrt(Expr x);
@@ -52,6 +53,7 @@ Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN
 /// Exact.
 Expr widen(support::Storage storage, Expr bits, const CpuTarget &target);
+Expr inBF16(Expr x, const CpuTarget &target); ///< narrowed and widened
 
 } // namespace quern::codegen::math
 #endif

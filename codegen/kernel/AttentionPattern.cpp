@@ -3,6 +3,9 @@
 // concern.
 #include "codegen/kernel/AttentionPattern.h"
 
+#include "codegen/kernel/ContractionPattern.h"
+#include "codegen/kernel/TileTerms.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -97,6 +100,18 @@ static void readDims(const KernelGraph &graph, AttentionPattern &p) {
   }
 }
 
+bool multipliesPairs(const KernelGraph &graph, const AttentionPattern &p, const CpuTarget &target) {
+  return p.narrow && multipliesBF16(target) && isOfBF16(graph, p.v) &&
+         std::all_of(p.dots.begin(), p.dots.end(), [&](const AttentionDot &dot) {
+           return dot.depth.size() == 1 && *dot.depth[0].fixed() % 2 == 0 && isOfBF16(graph, dot.q) &&
+                  isOfBF16(graph, dot.k);
+         });
+}
+
+int piecesOfWeights(const AttentionPattern &p) {
+  return p.narrow ? 1 : piecesOfF32;
+}
+
 std::vector<AttentionPattern> readAttentions(const KernelGraph &graph) {
   std::vector<AttentionPattern> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -105,6 +120,7 @@ std::vector<AttentionPattern> readAttentions(const KernelGraph &graph) {
       continue;
     AttentionPattern p;
     p.result = static_cast<int>(i), p.score = node.operands[0], p.v = node.operands[1];
+    p.narrow = node.integer;
     const Node &score = graph.nodes[p.score];
     p.key = score.dims[score.find(node.names[0])];
     for (size_t n = 1; n < node.names.size(); ++n)

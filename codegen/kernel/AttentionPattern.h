@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_KERNEL_ATTENTIONPATTERN_H
 #define QUERN_CODEGEN_KERNEL_ATTENTIONPATTERN_H
 
+#include "codegen/Targets.h"
 #include "codegen/kernel/KernelGraph.h"
 
 #include <functional>
@@ -24,6 +25,7 @@ struct AttentionDot {
 struct AttentionPattern {
   int result = 0, score = 0, v = 0;
   std::vector<AttentionDot> dots;
+  bool narrow = false;                            ///< its weights are rounded to bf16 (ir/AttentionOps.td)
   std::vector<std::pair<int, std::string>> sinks; ///< scores without a value: node, its dimension of fixed size
   Dim key, query, column;
   std::vector<Dim> together; ///< other fixed dimensions that keys and values lack: their queries share a block
@@ -48,6 +50,10 @@ void collectProducts(const KernelGraph &graph, int from, const std::function<boo
 
 /// The attentions of a kernel, in the order of their nodes. Throws std::logic_error for one that no family can compute.
 std::vector<AttentionPattern> readAttentions(const KernelGraph &graph);
+
+/// Whether its products are pairs of bf16, two in an instruction of the target; and of how many numbers of bf16 a weight is the sum.
+bool multipliesPairs(const KernelGraph &graph, const AttentionPattern &pattern, const CpuTarget &target);
+int piecesOfWeights(const AttentionPattern &pattern);
 
 /// Reads the bounds off the score expression (AttentionBounds.cpp). A text where a mask cannot bound the loops.
 std::optional<std::string> findBounds(const KernelGraph &graph, AttentionPattern &pattern);

@@ -286,7 +286,7 @@ const Dim &longestDepth(const ContractionPattern &p) {
 }
 
 /// Whether all numbers of an operand are such as bf16 has.
-static bool isOfBF16(const KernelGraph &graph, int operand) {
+bool isOfBF16(const KernelGraph &graph, int operand) {
   const Node *node = &graph.nodes[operand];
   while ((node->op >= Op::Rename && node->op <= Op::Squeeze && node->op != Op::Concat) || node->op == Op::Expand ||
          node->op == Op::Permute)

@@ -67,6 +67,8 @@ bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &pattern)
 /// The same of whatever is stored, for AMX; and how many numbers of bf16 one of an operand is.
 bool hasWords(const KernelGraph &graph, const ContractionPattern &pattern);
 int piecesOf(const KernelGraph &graph, int operand);
+/// Whether its numbers are of bf16, which is all that was stored of them.
+bool isOfBF16(const KernelGraph &graph, int operand);
 /// Whether such rows run along their depth in memory.
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &pattern);
 

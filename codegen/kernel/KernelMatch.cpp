@@ -75,7 +75,7 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
 
 /// The same of an attention of several queries: the most of its products'.
 static int64_t termsOfTiles(const KernelGraph &graph, const AttentionPattern &p) {
-  size_t most = p.query.fixed() == 1 ? 0 : termsOf(piecesOf(graph, p.v), piecesOfF32).size();
+  size_t most = p.query.fixed() == 1 ? 0 : termsOf(piecesOf(graph, p.v), piecesOfWeights(p)).size();
   for (const AttentionDot &dot : p.dots) {
     if (dot.depth.size() != 1 || !dot.depth[0].fixed())
       return 0;
@@ -127,6 +127,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
     match.inside[pattern.result] = 1;
     Anchor anchor = anchorOf(pattern, target, "attention", pattern.result);
     anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, pattern) : 0;
+    anchor.facts["pairs"] = multipliesPairs(graph, pattern, target);
     families.emplace(pattern.result, std::move(anchor));
   }
   match.gradient = readAttentionGradient(graph);

@@ -361,7 +361,8 @@ double Estimate::lanes(const PlanPart &part) const {
   double vectors = part["rows"] / core.vector, step = part["step"];
   double queries = double(gradient ? support::assumed::gradientQueries : support::assumed::queries),
          depth = double(known("depth", 64)), values = double(known("values", 64));
-  double tile = ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors);
+  double tile =
+      (ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors)) / double(known("pairs") ? 2 : 1);
   // Behind the columns of a row's sums stand its largest score and its total (AttentionBlocks.cpp).
   double sums = values + (gradient ? 0 : 2);
   double ragged = (std::ceil(depth / step) + std::ceil(sums / step)) * step / (depth + values);

@@ -66,6 +66,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {256, 512, 1024, 2048, parameter.most};
   if (name == "depth")
     return twice(64, known("amx") ? 4096 : 1024);
+  if (name == "step" && family == "attention" && known("pairs"))
+    return multiples(2, 16);
   if (name == "step" && family == "attention")
     return {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 16};
   if (name == "step")

@@ -62,6 +62,9 @@ public:
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
     if (target.device != "cuda")
       return "it makes kernels for NVIDIA GPUs";
+    if (std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                    [](const Node &node) { return node.op == Op::Attention && node.integer; }))
+      return "its attention rounds weights by a rule of its own"; // ir/AttentionOps.td, narrow
     tile::Program program;
     if (std::optional<std::string> refused = divide(graph, tile::Numbers(), program);
         refused || !tile::holdsAttention(graph))

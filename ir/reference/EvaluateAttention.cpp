@@ -1,8 +1,10 @@
 // Takes: operands of an attention or of its gradient. Gives: the results, from products and weights that are all made.
 #include "ir/reference/Evaluate.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -33,12 +35,22 @@ static double largestOf(ArrayRef<double> row) {
   return largest;
 }
 
+static double inBF16(double x) {
+  return quern::support::bf16ToFloat(quern::support::floatToBF16(static_cast<float>(x)));
+}
+
+/// For e^(score - shift) of a row: its largest score, or, of weights that are rounded, the next for which e^shift is a power of two.
+static double shiftOf(double largest, bool narrow) {
+  return narrow ? std::ceil(largest / std::numbers::ln2) * std::numbers::ln2 : largest;
+}
+
 QUERN_EVALUATE(AttentionOp) {
   size_t count = getQueries().size();
   ArrayRef<Array> queries = operands.take_front(count), keys = operands.slice(count, count),
                   inputs = operands.slice(2 * count + 1, getInputs().size()),
                   sinks = operands.take_back(getSinks().size());
   const Array &values = operands[2 * count];
+  const bool narrow = getNarrow();
   std::vector<Array> yielded;
   if (failed(runBody(*this, queries, keys, inputs, interpreter, yielded)))
     return failure();
@@ -61,13 +73,20 @@ QUERN_EVALUATE(AttentionOp) {
     }
     if (largest == -infinity)
       continue; // softmax over nothing is zero
-    for (const Array &part : parts)
-      for (double score : row(part))
-        sum += std::exp(score - largest);
+    const double from = shiftOf(largest, narrow);
+    auto weightOf = [&](double score) {
+      const double weight = std::exp(score - from);
+      return narrow ? inBF16(weight) : weight;
+    };
+    for (double score : row(parts[0]))
+      sum += weightOf(score);
+    for (const Array &sink : llvm::drop_begin(parts))
+      for (double score : row(sink))
+        sum += std::exp(score - from);
     shift.writeReals()[r] = largest;
     share.writeReals()[r] = 1 / sum;
     for (auto [i, score] : llvm::enumerate(row(parts[0])))
-      weights.writeReals()[r * row(parts[0]).size() + i] = std::exp(score - largest) / sum;
+      weights.writeReals()[r * row(parts[0]).size() + i] = weightOf(score) / sum;
   }
   results.push_back(contracted(weights, values, {getDim()}).aligned(interpreter.sizesOf(typeOf(getAttended()))));
   if (hasStatistics()) {

@@ -132,6 +132,27 @@ TEST(Attention, GivesStatisticsOfItsRows) {
     EXPECT_THAT(attention(nothing, result).numbers, ElementsAre(0, 0)) << "no key is seen";
 }
 
+/// Weights of (1 + 2^-9) / 2 and 1 / 2 are one number of bf16; a sink's weight is not rounded.
+TEST(Attention, RoundsWeightsWhereItIsNarrow) {
+  auto of = [](const std::string &how) {
+    std::string scores = "!quern.tensor<real[T = 1, S = 2]>";
+    return evaluate({{"real[T = 1, K = 1]", reals({{"T", 1}, {"K", 1}}, {1})},
+                     {"real[S = 2, K = 1]", reals({{"S", 2}, {"K", 1}}, {std::log1p(0x1p-9), 0})},
+                     {"real[S = 2, C = 1]", reals({{"S", 2}, {"C", 1}}, {1, 3})},
+                     {"real[U = 1]", reals({{"U", 1}}, {std::log1p(0x1p-9)})}},
+                    "%r = quern.attention %a with %b over \"S\" of %c" + how + " {\n^bb0(%x: " + scores +
+                        "):\nquern.yield %x : " + scores +
+                        "\n} : (!quern.tensor<real[T = 1, K = 1]>, !quern.tensor<real[S = 2, K = 1]>, "
+                        "!quern.tensor<real[S = 2, C = 1]>" +
+                        (how.find("sinks") == std::string::npos ? "" : ", !quern.tensor<real[U = 1]>") +
+                        ") -> !quern.tensor<real[T = 1, C = 1]>",
+                    "real[T = 1, C = 1]");
+  };
+  EXPECT_THAT(of(" narrow").numbers, ElementsAre(2));
+  EXPECT_THAT(of("").numbers, ElementsAre(DoubleEq((4 + 0x1p-9) / (2 + 0x1p-9))));
+  EXPECT_THAT(of(" sinks %d [\"U\"] narrow").numbers, ElementsAre(DoubleEq(4 / (3 + 0x1p-9))));
+}
+
 TEST(Softmax, OverNothingIsZero) {
   Evaluated done = onPair({-inf, -inf, -inf, 0, -inf, std::log(3.0)}, "softmax %a over [\"B\"]", "real[A = 2, B = 3]");
   EXPECT_THAT(done.numbers, ElementsAre(0, 0, 0, DoubleEq(0.25), 0, DoubleEq(0.75))) << done.said;

@@ -34,6 +34,10 @@ void AttentionFamily::makeScores() {
       dots.push_back(tiledDot(dot, where));
       continue;
     }
+    if (pairs) {
+      dots.push_back(pairedDot(dot, where));
+      continue;
+    }
     Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node),
          product = b.newFunc("dot", dot.node);
     std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
@@ -85,19 +89,22 @@ void AttentionFamily::makeBlocks() {
   most = b.newFunc("most", p.result);
   most(asVars(rowArgs)) = math::negativeInfinity();
   most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
-  Expr largest = most(rowArgs);
+  Expr largest = shiftOf(most(rowArgs));
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
   weight = b.newFunc("weight", p.result);
   weight(asVars(headArgs({row, key, part, tile}))) =
       math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
-  total = b.newFunc("total", p.result), values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
+  total = b.newFunc("total", p.result), sums = b.newFunc("sums", p.result);
   total(asVars(rowArgs)) = 0.0f;
   std::vector<Expr> summed = args;
+  values = b.newFunc("values", p.result);
   if (tiles) {
     makeTiledSums(args);
     summed = headArgs({row, min(column, columns - 1), part, tile});
+  } else if (pairs) {
+    makePairedSums(args);
   } else {
-    Expr factor = weight(headArgs({row, seen, part, tile}));
+    Expr factor = rounded(weight(headArgs({row, seen, part, tile})));
     total(rowArgs) += factor;
     values(asVars(headArgs({column, key}))) = valueAt(column, key);
     sums(asVars(args)) = 0.0f;
@@ -105,7 +112,7 @@ void AttentionFamily::makeBlocks() {
   }
   partial = b.newFunc("partial", p.result);
   partial(asVars(args)) =
-      math::choose(column < columns, sums(summed), math::choose(column == columns, most(rowArgs), total(rowArgs)));
+      math::choose(column < columns, sums(summed), math::choose(column == columns, largest, total(rowArgs)));
 
   AttentionParts parts{[this, columns](const Expr &n, AttentionParts::Field field, const Expr &at) {
                          Expr where = field == AttentionParts::Sum ? at : columns + (field == AttentionParts::Total);
@@ -160,6 +167,8 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
     func.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
     func.update().reorder(row, in, over).vectorize(row, width).unroll(row).unroll(in, std::min(step, 16));
   }
+  if (pairs)
+    scheduleWords(level);
   if (tiles)
     scheduleTiles(level);
   else
@@ -170,18 +179,22 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
 void AttentionFamily::scheduleVectors(const LoopLevel &level) {
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
   Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
-  for (Func &copy : queries)
-    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  if (!pairs)
+    for (Func &copy : queries)
+      copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
   partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
       .vectorize(inRow, width)
       .unroll(inRow)
       .unroll(inColumn);
-  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+  Func &weights = pairs ? words : weight;
+  weights.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
-  int together = step; // keys of a group, without a rest: whole if it is short, as sums leave registers between loops
-  while (together > 8 || step % together)
+  // Keys of a group, without a rest: whole if it is short, as sums leave registers between loops.
+  const int inWord = pairs ? inPair : 1, inGroups = step / inWord;
+  int together = inGroups;
+  while (together > 8 || inGroups % together)
     --together;
   sums.update()
       .reorder(row, column, inGroup, overGroups)
@@ -197,11 +210,11 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
       copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
     if (extent % narrow == 0 && extent / narrow <= 8)
       copy.unroll(inner);
-    b.fetchRowsAhead(copy, key, node);
+    b.fetchRowsAhead(copy, copy.args()[1], node, &copy == &values ? inWord : 1);
   };
   copied(values, column, *p.column.fixed(), p.v);
   for (size_t i = 0; i < keys.size(); ++i)
-    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed(), p.dots[i].k);
+    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed() / inWord, p.dots[i].k);
   score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
   score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
   size_t next = 0;
@@ -212,7 +225,7 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
     for (size_t d = 0; d < p.dots[i].depth.size(); ++d)
       loops.push_back(depths[next++]);
     dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
-    if (*p.dots[i].depth[0].fixed() % unroll == 0)
+    if (*p.dots[i].depth[0].fixed() / inWord % unroll == 0)
       dots[i].update().unroll(loops[2].rvar, unroll);
   }
 }

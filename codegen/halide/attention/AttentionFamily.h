@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONFAMILY_H
 #define QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONFAMILY_H
 
+#include "codegen/halide/Math.h"
 #include "codegen/halide/attention/AttentionRows.h"
 
 namespace quern::codegen {
@@ -25,6 +26,9 @@ public:
 private:
   using Product = std::function<Expr(const AttentionDot &, size_t)>;
 
+  /// What scores of a row, or of a part of its keys, are counted from, and a weight: as they are, or rounded as the operation says.
+  Expr shiftOf(const Expr &largest) const { return p.narrow ? math::roundUpToLn2(largest) : largest; }
+  Expr rounded(const Expr &weight) const { return p.narrow ? math::inBF16(weight, b.target) : weight; }
   Expr scoreAt(const Index &where, const Expr &key, const Product &product);
   Func combine(const std::string &what, const AttentionParts &parts, const Index &where, const std::vector<Expr> &args,
                const std::vector<Expr> &rowArgs, std::vector<Func> &perRow);
@@ -38,7 +42,12 @@ private:
   void scheduleBlocks(const Halide::LoopLevel &level);
   void scheduleAttended(const Halide::LoopLevel &level);
   void scheduleVectors(const Halide::LoopLevel &level);
-  // Their products by AMX (AttentionTiles.cpp)
+  // Their products in pairs of bf16 (AttentionPairs.cpp)
+  Func pairedDot(const AttentionDot &dot, const Index &where);
+  void makePairedSums(const std::vector<Expr> &args);
+  bool turnsQueries(const Dim &depth) const;
+  void scheduleWords(const Halide::LoopLevel &level);
+  // By AMX (AttentionTiles.cpp)
   Func tiledDot(const AttentionDot &dot, const Index &where);
   void makeTiledSums(const std::vector<Expr> &args);
   void scheduleTiles(const Halide::LoopLevel &level);
@@ -51,7 +60,7 @@ private:
   Func attendedWords, lying; ///< `attended` with columns side by side, where whole blocks can be turned
   std::vector<Func> queries, keys, dots, blockRows;
   std::vector<RVar> depths, ofMost; ///< `ofMost`: inGroup and overGroups of the largest scores
-  /// By AMX: weights in words; what is read to be turned; loops over words and terms.
+  /// Of bf16: weights in words; what is read to be turned; by AMX loops over words and terms.
   Func words, valuesAcross;
   std::vector<Func> queriesAcross;
   std::vector<RVar> steps, terms;

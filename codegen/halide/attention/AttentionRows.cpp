@@ -18,6 +18,7 @@ AttentionRows::AttentionRows(KernelBuilder &builder, AttentionPattern pattern, c
   width = b.target.vector, span = plan["rows"], step = plan["step"], unroll = plan["unroll"];
   if (plan.tiles())
     tiles = true, span = tileColumns * plan.tiles(), step = depthOfTile;
+  pairs = !tiles && multipliesPairs(b.graph, p, b.target) && step % inPair == 0;
   chunk = plan["keys"] / step * step;
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;

@@ -10,6 +10,7 @@ namespace quern::codegen {
 /// Base of the two families. `plan`: of "attention" or "gradient"; both say rows, step, keys, block and unroll.
 class AttentionRows {
 protected:
+  static constexpr int inPair = 2; ///< numbers of bf16 in a word
   AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan);
 
   /// What is read again and again must be memory; windows of memory are. `values`: beside the products' operands.
@@ -46,6 +47,7 @@ protected:
       chunk;          ///< queries per block, rows with padding, rows and keys per register tile ...
   int blocks;         ///< of a task: they share its copies of keys and values
   bool tiles = false; ///< whether AMX multiplies: a step is then what its tiles hold of keys
+  bool pairs = false; ///< whether pairs of bf16 are multiplied: words of two numbers, of the depth or of two keys
   Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
   Expr firstKey, lastKey;
   Func place, which;

@@ -110,10 +110,10 @@ void AttentionFamily::makeSingle() {
     return all;
   };
   singleMost = inLanes("single_most", singleScore, math::negativeInfinity(), math::max);
-  Expr largest = singleMost(rowArgs);
+  Expr largest = shiftOf(singleMost(rowArgs));
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
   singleWeight = b.newFunc("single_weight", p.result);
-  singleWeight(asVars(args)) = math::expOfDifference(math::sub(singleScore(args), shift));
+  singleWeight(asVars(args)) = rounded(math::expOfDifference(math::sub(singleScore(args), shift)));
   singleTotal = inLanes("single_total", singleWeight, 0.0f, std::plus<Expr>());
   RDom r(0, runs, 0, width, 0, partSlots / blockKeys);
   r.where(isThere(r.z, r.x));
@@ -129,7 +129,7 @@ void AttentionFamily::makeSingle() {
   Expr weight = singleWeight(read);
   singleSums(sumArgs) += (scale.defined() ? weight * scale : weight) * number;
   singlePartial = b.newFunc("single_partial", p.result);
-  singlePartial(asVars(sumArgs)) = Tuple(singleSums(sumArgs), singleMost(rowArgs), singleTotal(rowArgs));
+  singlePartial(asVars(sumArgs)) = Tuple(singleSums(sumArgs), largest, singleTotal(rowArgs));
 
   AttentionParts parts{[this](const Expr &n, AttentionParts::Field field, const Expr &at) {
                          std::vector<Expr> call = headArgs({at, row});

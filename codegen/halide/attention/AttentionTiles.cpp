@@ -73,8 +73,9 @@ Func AttentionFamily::tiledDot(const AttentionDot &dot, const Index &where) {
 }
 
 void AttentionFamily::makeTiledSums(const std::vector<Expr> &args) {
-  const int columns = static_cast<int>(*p.column.fixed()), ofValues = piecesOf(b.graph, p.v);
-  const std::vector<TileTerm> products = termsOf(ofValues, piecesOfF32);
+  const int columns = static_cast<int>(*p.column.fixed()), ofValues = piecesOf(b.graph, p.v),
+            ofWeights = piecesOfWeights(p);
+  const std::vector<TileTerm> products = termsOf(ofValues, ofWeights);
   valuesAcross = b.newFunc("words", p.result);
   Expr first = (stepOfKeys * wordsOfTile + word) * inWord, at = min(columnTile * tileRows + ofTile, columns - 1);
   if (columns % tileRows == 0)
@@ -82,13 +83,13 @@ void AttentionFamily::makeTiledSums(const std::vector<Expr> &args) {
   defineTurned(values, valuesAcross, asVars(headArgs({word, ofTile, piece, stepOfKeys, columnTile})),
                wordOf(valueAt(at, first), valueAt(at, first + 1), pieceAmong(ofValues)));
   words = b.newFunc("weights", p.result);
-  auto weightAt = [&](const Expr &of) { return weight(headArgs({row, of, part, tile})); };
+  auto weightAt = [&](const Expr &of) { return rounded(weight(headArgs({row, of, part, tile}))); };
   Expr one = weightAt(first), other = weightAt(first + 1);
   words(asVars(headArgs({row, word, piece, stepOfKeys, part, tile}))) =
-      select(piece == piecesOfF32, reinterpret<uint32_t>(one + other), wordOf(one, other, piece));
+      select(piece == ofWeights, reinterpret<uint32_t>(one + other), wordOf(one, other, piece));
   Expr seen = seenSteps(wordsOfTile);
   total(headArgs({row, part, tile})) +=
-      reinterpret<float>(words(headArgs({row, inGroup, piecesOfF32, seen, part, tile})));
+      reinterpret<float>(words(headArgs({row, inGroup, ofWeights, seen, part, tile})));
 
   const int perPart = chunk / step;
   RDom r(0, perPart * wordsOfTile, 0, static_cast<int32_t>(products.size()));
@@ -166,7 +167,7 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
       .bound_extent(tile, 1)
       .bound_extent(row, lanes)
       .bound(word, 0, wordsOfTile)
-      .bound(piece, 0, piecesOfF32 + 1)
+      .bound(piece, 0, piecesOfWeights(p) + 1)
       .reorder(row, piece, word, stepOfKeys)
       .vectorize(row, width)
       .unroll(row)

@@ -85,6 +85,7 @@ void GeneralAttention::define() {
   auto shift = [self = *this, most, kept](const Index &at) { // outlives this
     Expr top = self.withSinks(most(KernelBuilder::call(kept, at)), at,
                               [](const Expr &a, const Expr &s) { return math::max(a, s); });
+    top = self.node.integer ? math::roundUpToLn2(top) : top;
     return math::choose(math::isNegativeInfinity(top), 0.0f, top);
   };
   b.isStage[i] = 1;
@@ -94,7 +95,8 @@ void GeneralAttention::define() {
   }
   Func weights = b.newFunc("weights", i);
   Index vars = KernelBuilder::varsOf(scoreDims);
-  weights(KernelBuilder::pureArgs(scoreDims)) = math::exp(math::sub(b.real(score, vars), shift(vars)));
+  Expr weight = math::exp(math::sub(b.real(score, vars), shift(vars)));
+  weights(KernelBuilder::pureArgs(scoreDims)) = node.integer ? math::inBF16(weight, b.target) : weight;
   b.addStage({weights, scoreDims, {}, false, {}, false});
   Func ofKeys = b.reduceOver("total", i, kept, {key}, Kind::Real, Reduction::Sum,
                              [&](const Index &index) { return Expr(weights(KernelBuilder::call(scoreDims, index))); });

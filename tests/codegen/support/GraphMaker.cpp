@@ -143,10 +143,12 @@ int GraphMaker::softmax(int x, std::vector<std::string> over) {
   return add(node);
 }
 
-int GraphMaker::attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks) {
+int GraphMaker::attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks,
+                          bool narrow) {
   Node node{Op::Attention, Storage::F32, without(unionOf({score, values}), {key})};
   node.operands = {score, values};
   node.names = {key};
+  node.integer = narrow;
   for (auto &[sink, part] : sinks) {
     node.operands.push_back(sink);
     node.names.push_back(part);

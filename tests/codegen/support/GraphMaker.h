@@ -28,7 +28,8 @@ public:
   int contract(int a, int b, std::vector<std::string> over);
   int softmax(int x, std::vector<std::string> over);
   /// Sum over `key` of softmax(score, sinks) * values; each sink with its dimension of fixed size.
-  int attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks = {});
+  int attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks = {},
+                bool narrow = false);
   /// Each row's shift and share of the softmax of an attention, right behind it.
   std::pair<int, int> statistics(int attention);
   /// Of attention's gradient: sum over one dimension of weights * value; or of the weights along diagonals, at

@@ -208,7 +208,8 @@ double Evaluator::attended(int i, const Position &at) const {
         values.push_back(node.op == Op::Attention ? read(node.operands[1], p) : 0);
     });
   }
-  Attended made = attend(scores, values, sinks, rounding);
+  const Rounding ofGraph{.pieces = 1, .keys = std::max<int64_t>(1, int64_t(scores.size())), .ofGraph = true};
+  Attended made = attend(scores, values, sinks, node.integer ? ofGraph : rounding);
   slack += made.slack;
   return node.op == Op::Attention ? made.value : node.op == Op::AttentionShift ? made.shift : made.share;
 }

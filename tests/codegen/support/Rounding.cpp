@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace quern::codegen {
 
@@ -41,6 +42,9 @@ Attended attend(const std::vector<double> &scores, const std::vector<double> &va
   const size_t keys = rounding.pieces ? static_cast<size_t>(rounding.keys) : std::max<size_t>(1, scores.size());
   const size_t tiles = (scores.size() + keys - 1) / keys, parts = static_cast<size_t>(rounding.parts),
                each = (tiles + parts - 1) / parts;
+  double largest = 0; // by so much a sum of weights that is another moves what is divided by it
+  for (double value : values)
+    largest = std::max(largest, std::fabs(value));
   std::vector<Sums> ofParts(parts);
   double most = -inf;
   for (size_t tile = 0; tile < tiles; ++tile) {
@@ -51,11 +55,14 @@ Attended attend(const std::vector<double> &scores, const std::vector<double> &va
       top = std::max(top, scores[k]);
     if (top == -inf)
       continue;
+    if (rounding.ofGraph)
+      top = std::ceil(top / std::numbers::ln2) * std::numbers::ln2;
     sums.raise(top), most = std::max(most, top);
     for (size_t k = begin; k < end; ++k) {
       double weight = std::exp(scores[k] - top), value = inPieces(values[k], rounding.pieces);
-      sums.all += weight, sums.values += inPieces(weight, rounding.pieces) * value;
-      sums.slack += undecided(weight, rounding.pieces) * std::fabs(value);
+      const double rounded = inPieces(weight, rounding.pieces);
+      sums.all += rounding.ofGraph ? rounded : weight, sums.values += rounded * value;
+      sums.slack += undecided(weight, rounding.pieces) * (std::fabs(value) + (rounding.ofGraph ? largest : 0));
     }
   }
   for (double sink : sinks)

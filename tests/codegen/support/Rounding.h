@@ -12,6 +12,9 @@ namespace quern::codegen {
 struct Rounding {
   int pieces = 0;
   int64_t keys = 0, parts = 1;
+  /// As the graph itself may say (ir/AttentionOps.td, narrow): a weight is 2^n e^score, and the softmax divides by the sum of what is
+  /// rounded.
+  bool ofGraph = false;
 };
 
 /// A number as so many of bf16; 0: as it is.

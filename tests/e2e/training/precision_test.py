@@ -314,7 +314,7 @@ class Rows(Case):
             inputs = {"tokens": expected["input_ids"]}
             program = self.compile(fixture, *options, name=f"{fixture}-{kind}")
             got = self.evaluate(program, weights, inputs)["logits"]
-            want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-attention")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
             plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w8a8_g128": "int8_g128", "w4a8": "int4", "w8a16": "int8", "w16a16": "bf16"}.get(kind, kind.split("+")[0]), "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be

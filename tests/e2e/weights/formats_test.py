@@ -30,7 +30,7 @@ class Formats(Fixture):
         options = FORMATS[name][0]
         program = self.compile(self.spec, "--config", self.config, *options, name=name)
         got = self.evaluate(program, self.weights, self.inputs)["logits"]
-        want = self.interpret(self.spec, self.weights, self.inputs, "--config", self.config, *options, "--after", "narrow-storage")["logits"]
+        want = self.interpret(self.spec, self.weights, self.inputs, "--config", self.config, *options, "--after", "narrow-attention")["logits"]
         return relative_error(got, want, self.keep), relative_error(want, self.expected["logits"], self.keep)
 
     def check(self, names):

@@ -190,3 +190,14 @@ func.func @f(%q: !quern.tensor<real[T, K = 4]>, %k: !quern.tensor<real[S, K = 4]
   } : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[S, K = 4]>, !quern.tensor<real[S, C = 3]>) -> (!quern.tensor<real[T, C = 3]>, !quern.tensor<real[T]>, !quern.tensor<real[S]>)
   return
 }
+
+// -----
+
+func.func @f(%q: !quern.tensor<real[T, K = 4]>, %k: !quern.tensor<real[S, K = 4]>, %v: !quern.tensor<real[S, C = 3]>) {
+  // expected-error @+1 {{attention_c14}}
+  %r:3 = quern.attention %q with %k over "S" of %v narrow {
+  ^bb0(%x: !quern.tensor<real[T, S]>):
+    quern.yield %x : !quern.tensor<real[T, S]>
+  } : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[S, K = 4]>, !quern.tensor<real[S, C = 3]>) -> (!quern.tensor<real[T, C = 3]>, !quern.tensor<real[T]>, !quern.tensor<real[T]>)
+  return
+}

@@ -15,6 +15,16 @@ func.func @plain(%q: !quern.tensor<real[B, T, H = 2, K = 4]>, %k: !quern.tensor<
   return %0 : !quern.tensor<real[B, T, H = 2, C = 3]>
 }
 
+// CHECK: @narrow(
+func.func @narrow(%q: !quern.tensor<real[T, K = 4]>, %k: !quern.tensor<real[S, K = 4]>, %v: !quern.tensor<real[S, C = 3]>, %z: !quern.tensor<real[U = 1]>) {
+  // CHECK: quern.attention %{{.*}} with %{{.*}} over "S" of %{{.*}} sinks %{{.*}} ["U"] narrow {
+  %0 = quern.attention %q with %k over "S" of %v sinks %z ["U"] narrow {
+  ^bb0(%x: !quern.tensor<real[T, S]>):
+    quern.yield %x : !quern.tensor<real[T, S]>
+  } : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[S, K = 4]>, !quern.tensor<real[S, C = 3]>, !quern.tensor<real[U = 1]>) -> !quern.tensor<real[T, C = 3]>
+  return
+}
+
 // CHECK: @everything(
 func.func @everything(%q: !quern.tensor<real[T, H = 2, K = 4]>, %k: !quern.tensor<real[S, K = 4]>, %p: !quern.tensor<real[T, J = 5]>, %r: !quern.tensor<real[S, H = 2, J = 5]>, %v: !quern.tensor<real[S, C = 3]>, %m: !quern.tensor<bool[T, S]>, %z: !quern.tensor<real[H = 2, U = 1]>) {
   // CHECK: %{{.*}}:3 = quern.attention %{{.*}}, %{{.*}} with %{{.*}}, %{{.*}} over "S" of %{{.*}} reading %[[M:.*]] sinks %{{.*}} ["U"] {
