@@ -4,7 +4,7 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
-#include "codegen/halide/PairProducts.h"
+#include "codegen/halide/attention/PairProducts.h"
 #include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/OwnPlaces.h"
 #include "codegen/halide/lowered/StoreTogether.h"
