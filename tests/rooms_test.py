@@ -64,11 +64,11 @@ UNITS = {
     "codegen/kernel": ["codegen:Targets"],
     "codegen/schedule": ["codegen:Targets", "codegen/kernel"],
     "codegen/halide/lowered": [],
-    "codegen/halide/amx": ["codegen/halide/lowered", "codegen/kernel"],
-    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/amx", "codegen/halide/lowered", "codegen/llvm:Bitcode"],
-    "codegen/halide/attention": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
-    "codegen/halide/contraction": ["codegen/halide", "codegen/halide/amx", "codegen/kernel"],
-    "codegen/halide/contraction/routed": ["codegen/halide", "codegen/halide/amx", "codegen/halide/contraction", "codegen/kernel"],
+    "codegen/halide/words": ["codegen/halide/lowered", "codegen/kernel"],
+    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide/words", "codegen/halide/lowered", "codegen/llvm:Bitcode"],
+    "codegen/halide/attention": ["codegen/halide", "codegen/halide/words", "codegen/kernel"],
+    "codegen/halide/contraction": ["codegen/halide", "codegen/halide/words", "codegen/kernel"],
+    "codegen/halide/contraction/routed": ["codegen/halide", "codegen/halide/words", "codegen/halide/contraction", "codegen/kernel"],
     "codegen/halide/contraction:TakeContractions": ["codegen/halide", "codegen/halide/contraction", "codegen/halide/contraction/routed", "codegen/kernel"],
     "codegen/halide:HalideProducer": ["codegen:Targets", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction:TakeContractions", "codegen/kernel"],
     "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/halide/contraction:TakeContractions", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
@@ -141,7 +141,7 @@ EXCEPTIONS = {}
 
 # What makes machine code of kernels is the key of its cache: it sees no MLIR, and of ir/ only plain headers.
 KERNELS = ("codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide:HalideProducer", "codegen/halide/attention", "codegen/halide/contraction",
-           "codegen/halide/contraction/routed", "codegen/halide/contraction:TakeContractions", "codegen/halide/gpu", "codegen/halide/amx", "codegen/halide/lowered")
+           "codegen/halide/contraction/routed", "codegen/halide/contraction:TakeContractions", "codegen/halide/gpu", "codegen/halide/words", "codegen/halide/lowered")
 PLAIN = ("ir/Size.h",)
 MLIR = re.compile(r"(mlir|llvm)/")
 # Includes of the outside that a unit (and the folders below it) must not have: pattern, what it is.

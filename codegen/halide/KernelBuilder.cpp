@@ -4,13 +4,13 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
-#include "codegen/halide/attention/PairProducts.h"
 #include "codegen/halide/lowered/AskFirst.h"
 #include "codegen/halide/lowered/OwnPlaces.h"
 #include "codegen/halide/lowered/StoreTogether.h"
 #include "codegen/halide/lowered/SumsByHalves.h"
 #include "codegen/halide/lowered/UnrollLast.h"
 #include "codegen/halide/lowered/WholeWords.h"
+#include "codegen/halide/words/PairProducts.h"
 
 #include <algorithm>
 #include <stdexcept>

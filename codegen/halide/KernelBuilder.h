@@ -7,11 +7,11 @@
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
 #include "codegen/halide/Family.h"
-#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/lowered/AskBesideSums.h"
 #include "codegen/halide/lowered/FetchAhead.h"
 #include "codegen/halide/lowered/FetchNext.h"
 #include "codegen/halide/lowered/TurnWords.h"
+#include "codegen/halide/words/TileProducts.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"

@@ -8,8 +8,8 @@
 #include "codegen/halide/attention/AttentionFamily.h"
 
 #include "codegen/halide/Math.h"
-#include "codegen/halide/amx/Pieces.h"
-#include "codegen/halide/attention/PairProducts.h"
+#include "codegen/halide/words/PairProducts.h"
+#include "codegen/halide/words/Pieces.h"
 
 using namespace Halide;
 

@@ -12,7 +12,7 @@
 // Keys come in steps of 32: those behind a bound are scored as the mask says, so their weights are 0.
 #include "codegen/halide/attention/AttentionFamily.h"
 
-#include "codegen/halide/amx/Pieces.h"
+#include "codegen/halide/words/Pieces.h"
 #include "codegen/kernel/ContractionPattern.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
-#include "codegen/halide/amx/Pieces.h"
-#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/words/Pieces.h"
+#include "codegen/halide/words/TileProducts.h"
 
 namespace quern::codegen {
 

@@ -12,7 +12,7 @@
 //       result[expert, tile] = epilogue(sums)
 #include "codegen/halide/contraction/routed/ExpertGradient.h"
 
-#include "codegen/halide/amx/Pieces.h"
+#include "codegen/halide/words/Pieces.h"
 
 #include <algorithm>
 

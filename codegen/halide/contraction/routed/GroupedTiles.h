@@ -2,8 +2,8 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_GROUPEDTILES_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTED_GROUPEDTILES_H
 
-#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/contraction/routed/RoutedPairs.h"
+#include "codegen/halide/words/Pieces.h"
 
 namespace quern::codegen {
 

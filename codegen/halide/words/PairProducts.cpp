@@ -1,7 +1,7 @@
 // Takes: a kernel's loops as Halide has lowered them. Gives: the same, with sums of products of bf16 for products of words. Why so:
 // Halide reads a Func in its own type alone, and words of two numbers lie in an order of their own, which only a vector can be
 // read in as halves.
-#include "codegen/halide/attention/PairProducts.h"
+#include "codegen/halide/words/PairProducts.h"
 
 using namespace Halide;
 using namespace Halide::Internal;

@@ -1,6 +1,6 @@
 // Products of words that are two numbers of bf16 each, two products in an instruction (vdpbf16ps).
-#ifndef QUERN_CODEGEN_HALIDE_ATTENTION_PAIRPRODUCTS_H
-#define QUERN_CODEGEN_HALIDE_ATTENTION_PAIRPRODUCTS_H
+#ifndef QUERN_CODEGEN_HALIDE_WORDS_PAIRPRODUCTS_H
+#define QUERN_CODEGEN_HALIDE_WORDS_PAIRPRODUCTS_H
 
 #include <Halide.h>
 

@@ -1,6 +1,6 @@
 // Numbers of f32 as sums of bf16, for AMX's registers (codegen/kernel/TileTerms.h).
-#ifndef QUERN_CODEGEN_HALIDE_AMX_PIECES_H
-#define QUERN_CODEGEN_HALIDE_AMX_PIECES_H
+#ifndef QUERN_CODEGEN_HALIDE_WORDS_PIECES_H
+#define QUERN_CODEGEN_HALIDE_WORDS_PIECES_H
 
 #include "codegen/kernel/TileTerms.h"
 

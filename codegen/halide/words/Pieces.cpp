@@ -1,6 +1,6 @@
 // Takes: numbers of f32. Gives: their pieces in bf16. Why cut off and not rounded: each piece then has the next 8 bits, so
 // three are the number exactly, and the largest is never beyond what bf16 has.
-#include "codegen/halide/amx/Pieces.h"
+#include "codegen/halide/words/Pieces.h"
 
 using namespace Halide;
 using Halide::Internal::UIntImm;

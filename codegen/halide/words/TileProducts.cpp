@@ -13,7 +13,7 @@
 // Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a
 // last tile are copied first, with the last one again and again; nothing is read behind it. For the same reason a depth of
 // more than one step has whole steps alone.
-#include "codegen/halide/amx/TileProducts.h"
+#include "codegen/halide/words/TileProducts.h"
 
 #include "codegen/halide/lowered/PlainLoops.h"
 

@@ -1,7 +1,7 @@
 // Products by AMX's tile registers, which Halide 21 has no schedule for: a family writes plain loops over a product of its
 // own name, and these loops are replaced once Halide has lowered the kernel.
-#ifndef QUERN_CODEGEN_HALIDE_AMX_TILEPRODUCTS_H
-#define QUERN_CODEGEN_HALIDE_AMX_TILEPRODUCTS_H
+#ifndef QUERN_CODEGEN_HALIDE_WORDS_TILEPRODUCTS_H
+#define QUERN_CODEGEN_HALIDE_WORDS_TILEPRODUCTS_H
 
 #include <Halide.h>
 
