@@ -140,6 +140,13 @@ TEST(AttentionTiles, OfBF16) {
   check(g.finish("bf16"), lengths, "amx 2");
 }
 
+/// Weights that are rounded are one piece, too.
+TEST(AttentionTiles, Narrow) {
+  Attention g(2, 3, 64, 48, {}, Storage::BF16, 600, /*narrow=*/true);
+  g.finishWith(g.masked());
+  check(g.finish("narrow"), lengths, "amx 2, keys 32", 5e-6);
+}
+
 static void checkAnyPoint(int draws) {
   std::mt19937 random(7);
   Attention g(2, 2, 40, 24, {}, Storage::BF16);
