@@ -61,6 +61,7 @@ private:
   double lanesByTiles(const PlanPart &part) const;
   bool multipliesWords(const PlanPart &part) const;
   int64_t rowsTogether() const;
+  bool takesCodesApart() const;
   double ofWords(const PlanPart &part, double depth, double length) const;
   double blocks(const PlanPart &part, double length) const;
   double fewRows(const PlanPart &part) const;

@@ -29,6 +29,13 @@ int64_t Estimate::rowsTogether() const {
   return rows;
 }
 
+/// Whether a row's products take so many instructions for a byte of codes that requests for the next few iterations come too late
+/// (measured: of f32 rows all integers in groups of 32, of int8 rows what has high bits; not q4_k).
+bool Estimate::takesCodesApart() const {
+  const bool integers = formats.levels > 0 && formats.scaled <= support::codedGroup;
+  return integers && (formats.rowBits >= 16 || (formats.levels > 1 && formats.bits > 4));
+}
+
 std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   const std::string name(parameter.name);
   const int64_t vector = int64_t(core.vector), threads = int64_t(core.threads);
@@ -86,7 +93,7 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "dot")
     return {int64_t(latency)};
   if (name == "ahead" && family == "contract") // what a core reads while a line is on its way, in four streams or fewer
-    return {core.vector < 16 ? 512 : 2048};
+    return {core.vector < 16 ? 512 : known("ahead") == 2 && takesCodesApart() ? 8192 : 2048};
   if (name == "ahead" && family != "tile") // in one; of short runs of keys less
     return {family != "attention" || known("ahead") != 2 ? 2048 : core.vector < 16 ? 1024 : 512};
   if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile

@@ -203,7 +203,7 @@ const std::vector<Family> &families() {
       group{"group", "tiles of columns of a task", 1, 64},
       ahead{"ahead",
             "bytes ahead of what one row reads from memory that its lines are asked for; 0: none, nor by tiles", 0,
-            4096, 512},
+            16384, 512},
       amx{"amx", "tiles of 16 rows that AMX multiplies at a time, in place of `rows`; 0: it is not used", 0, 4};
   static const std::vector<Family> table = {
       {"attend",

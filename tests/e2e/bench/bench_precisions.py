@@ -2,7 +2,8 @@
 
 Random weights at a public shape (--size). Each round runs every row once, Quern's and llama.cpp's next to each other, and begins with another row,
 so that a machine that changes its pace changes it for all. Both read 512 tokens, then write 128, with as many threads. The limit of decoding is
-the bandwidth of reading that Quern's program measures around its own run. Prints a table of medians, or with --json all that was measured.
+the bandwidth of reading that Quern's program measures around its own run, that of prefill what its products reach in registers: multiply-adds of f32, pairs
+of bf16 where rows are so, too, products of bytes where rows are in int8. Prints a table of medians, or with --json all that was measured.
 
 llama.cpp is no part of Quern: `--install` fetches its sources from PyPI (the sdist of llama-cpp-python, 80 MB) and builds two of its tools in
 build/llama.cpp (ten minutes on two cores); `--llama FOLDER` names a folder that has llama-bench and llama-quantize."""
@@ -163,6 +164,7 @@ def report(rounds, rows, options):
         result[row] = {name: middle(values) for name, values in rates.items()}
         for what in ("prefill", "decode"):
             result[row][f"times_{what}"] = middle(q / l for q, l in zip(rates[f"quern_{what}"], rates[f"llama_{what}"]))
+        result[row]["of_peak"] = middle(one["quern"]["prefill"]["ratio"] for one in figures)
         result[row]["of_bandwidth"] = middle(one["quern"]["decode"]["ratio"] for one in figures)
     if options.json:
         print(json.dumps(result, indent=1))
@@ -170,10 +172,10 @@ def report(rounds, rows, options):
     model = "a Mixtral" if options.size == "experts" else f"Llama {options.size}"
     print(f"{model}, {options.prefill} tokens read, {options.decode} written, {options.threads} threads, {first['cpu']} ({first['vectors']}); "
           f"medians of {len(rounds)} rounds, tokens/s\n")
-    print("| format | prefill, Quern | llama.cpp | times | decode, Quern | of the read bandwidth | llama.cpp | times |\n" + "| --- " * 8 + "|")
+    print("| format | prefill, Quern | of its peak | llama.cpp | times | decode, Quern | of the read bandwidth | llama.cpp | times |\n" + "| --- " * 9 + "|")
     for row in rows:
         r = result[row]
-        print(f"| {row} ({' '.join(ROWS[row][0]) or 'no option'}; {ROWS[row][1]}) | {r['quern_prefill']:.0f} | {r['llama_prefill']:.0f} | {r['times_prefill']:.2f} "
+        print(f"| {row} ({' '.join(ROWS[row][0]) or 'no option'}; {ROWS[row][1]}) | {r['quern_prefill']:.0f} | {100 * r['of_peak']:.0f}% | {r['llama_prefill']:.0f} | {r['times_prefill']:.2f} "
               f"| {r['quern_decode']:.1f} | {100 * r['of_bandwidth']:.0f}% | {r['llama_decode']:.1f} | {r['times_decode']:.2f} |")
 
 
