@@ -185,6 +185,31 @@ TEST(Estimate, LinesOfKeysAreAskedForByTheCacheThatTakesThem) {
     EXPECT_EQ(chosen(weight(target, 768, 768))["ahead"], 2048) << target;
 }
 
+/// Measured (docs/design/contractions.md): codes that take many instructions for a byte want their lines earlier on AMD's AVX-512.
+TEST(Estimate, CodesThatTakeManyInstructionsAskFurtherAhead) {
+  auto ahead = [](const char *target, int64_t bits, int64_t rowBits, int64_t levels) {
+    Anchor made = weight(target, 768, 768, bits, rowBits);
+    made.facts["levels"] = levels;
+    return chosen(made)["ahead"];
+  };
+  EXPECT_EQ(ahead("znver4", 4, 32, 1), 8192);
+  EXPECT_EQ(ahead("znver4", 4, 16, 2), 8192);
+  EXPECT_EQ(ahead("znver4", 6, 8, 2), 8192);
+  EXPECT_EQ(ahead("znver4", 4, 8, 2), 2048);
+  EXPECT_EQ(ahead("znver4", 8, 8, 1), 2048);
+  EXPECT_EQ(ahead("znver4", 16, 16, 0), 2048);
+  EXPECT_EQ(ahead("sapphirerapids", 4, 32, 1), 2048);
+  EXPECT_EQ(ahead("x86-64-v3", 4, 32, 1), 512);
+}
+
+/// A word is two keys: steps are even, and of products that take half as long.
+TEST(Estimate, PairsHaveEvenSteps) {
+  for (int64_t depth : {32, 64, 128}) {
+    PlanPart part = chosen(anchor("attention", "znver4", {{"depth", depth}, {"values", depth}, {"pairs", 1}}));
+    EXPECT_EQ(part["step"] % 2, 0) << depth;
+  }
+}
+
 TEST(Estimate, TasksFollowTheThreads) {
   Anchor few = weight("x86-64-v3", 768, 768), many = few;
   few.facts["threads"] = 2, many.facts["threads"] = 32;
