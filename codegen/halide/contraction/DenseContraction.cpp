@@ -61,9 +61,12 @@ Expr DenseContraction::tilesOfRows() const {
   return (b.extent(row->size) + (block - 1)) / block * tiles;
 }
 
-/// What an operand has at a position of the depth. Parts have whole pairs, and whole steps of tiles.
+/// What an operand has at a position of the depth. Copies are of whole steps of tiles, or of whole blocks that are turned: a depth
+/// that ends within one ends there.
 Expr DenseContraction::numberOf(int operand, const Index &index, const Expr &position) const {
-  return orZero(index, position, wholeParts, [&](const Index &at) {
+  const int step = amx ? depthOfTile : turns ? b.target.vector : 1;
+  const bool whole = wholeParts && *reduced.back().fixed() % step == 0;
+  return orZero(index, position, whole, [&](const Index &at) {
     return operand == w ? loadWeight(w, amx ? slice * tileColumns + lane : Expr(lane), Var("tile"), at)
                         : b.real(operand, at);
   });
