@@ -104,9 +104,8 @@ struct Node {
   std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
   std::vector<Dim> into{};          ///< what they become
   std::vector<double> numbers{};    ///< const, values
-  int64_t integer =
-      0; ///< const of kind int or bool, exact; 1: a running sum from the end, an attention whose weights are rounded to bf16
-  ir::Size size{}; ///< size, offset of a cut or of distances
+  int64_t integer = 0; ///< const of kind int or bool, exact; 1: a running sum from the end, rounded weights
+  ir::Size size{};     ///< size, offset of a cut or of distances
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
   std::shared_ptr<const ScanBody> scan{}; ///< of a scan (`integer`: which result), and of what stands for its body

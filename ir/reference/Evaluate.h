@@ -21,5 +21,8 @@ Dims joined(const Dims &a, const Dims &b);
 /// Sum of a * b over the dimensions named.
 Array contracted(Array a, Array b, llvm::ArrayRef<llvm::StringRef> over);
 
+/// The nearest number of bf16 to that of f32, as kernels round, whose real is f32.
+double inBF16(double x);
+
 } // namespace quern::ir
 #endif

@@ -1,6 +1,5 @@
 // Takes: operands of an attention or of its gradient. Gives: the results, from products and weights that are all made.
 #include "ir/reference/Evaluate.h"
-#include "support/numbers/SmallFloats.h"
 
 #include <cmath>
 #include <limits>
@@ -33,10 +32,6 @@ static double largestOf(ArrayRef<double> row) {
   for (double x : row)
     largest = x > largest || std::isnan(x) ? x : largest;
   return largest;
-}
-
-static double inBF16(double x) {
-  return quern::support::bf16ToFloat(quern::support::floatToBF16(static_cast<float>(x)));
 }
 
 /// For e^(score - shift) of a row: its largest score, or, of weights that are rounded, the next for which e^shift is a power of two.

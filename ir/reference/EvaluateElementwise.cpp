@@ -109,12 +109,13 @@ QUERN_REAL_UNARY(ToRealOp, x)
 QUERN_REAL_UNARY(WidenOp, x)
 QUERN_REAL_UNARY(DequantizeOp, x)
 
+double quern::ir::inBF16(double x) {
+  return support::bf16ToFloat(support::floatToBF16(static_cast<float>(x)));
+}
+
 QUERN_EVALUATE(NarrowOp) {
   if (operands[0].isReal())
-    return realUnary(*this, operands[0], interpreter, results,
-                     [](double x) -> double { // as kernels do, whose real is f32
-                       return quern::support::bf16ToFloat(quern::support::floatToBF16(static_cast<float>(x)));
-                     });
+    return realUnary(*this, operands[0], interpreter, results, inBF16);
   return intUnary(*this, operands[0], interpreter, results,
                   [](int64_t x) { return std::clamp<int64_t>(x, INT8_MIN, INT8_MAX); });
 }

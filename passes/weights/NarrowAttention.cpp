@@ -7,9 +7,9 @@
 // Where the target has an instruction for such products (PassOptions); elsewhere it would only lose digits. Keys and values in
 // codes stay exact, and so does an attention that several dimensions are summed over, for which there is no kernel.
 #include "ir/Attributes.h"
-#include "ir/analysis/Operations.h"
 #include "ir/analysis/Options.h"
 #include "passes/Passes.h"
+#include "passes/weights/NarrowStorage.h"
 #include "passes/weights/WeightFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,15 +20,6 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 namespace {
-
-Value withoutMoves(Value value) {
-  while (Operation *op = value.getDefiningOp())
-    if ((isViewLike(op) || isa<ExpandOp, PermuteOp>(op)) && op->getNumOperands() == 1)
-      value = op->getOperand(0);
-    else
-      break;
-  return value;
-}
 
 class NarrowAttentionPass : public PassWrapper<NarrowAttentionPass, OperationPass<ModuleOp>> {
 public:
@@ -45,8 +36,9 @@ public:
     SmallVector<AttentionOp> found;
     module.walk([&](AttentionOp attention) {
       auto depth = llvm::seq<unsigned>(0, attention.getQueries().size());
-      const bool coded = llvm::any_of(attention->getOperands(),
-                                      [](Value operand) { return withoutMoves(operand).getDefiningOp<RescaleOp>(); });
+      const bool coded = llvm::any_of(productOperands(attention), [](OpOperand *operand) {
+        return withoutMoves(operand->get()).getDefiningOp<RescaleOp>();
+      });
       if (!coded && llvm::all_of(depth, [&](unsigned i) { return attention.getDepth(i).size() == 1; }))
         found.push_back(attention);
     });
@@ -56,8 +48,8 @@ public:
 
 private:
   void narrow(AttentionOp attention) {
-    for (unsigned i = 0; i < 2 * attention.getQueries().size() + 1; ++i)
-      attention->setOperand(i, narrowed(attention->getOperand(i)));
+    for (OpOperand *operand : productOperands(attention))
+      operand->set(narrowed(operand->get()));
     attention.setNarrow(true);
   }
 
@@ -70,13 +62,11 @@ private:
     if (wide)
       return wide;
     OpBuilder b(value.getContext());
-    b.setInsertionPointAfterValue(value);
-    auto narrow = NarrowOp::create(b, value.getLoc(), typeOf(value).withStorage(Storage::BF16), value);
-    auto widen = WidenOp::create(b, value.getLoc(), value.getType(), narrow);
+    wide = roundedToBF16(b, value.getLoc(), value);
     if (Operation *made = value.getDefiningOp(); made && made->hasAttr(onceAttr))
-      for (Operation *op : {narrow.getOperation(), widen.getOperation()})
+      for (Operation *op : {wide.getDefiningOp(), wide.getDefiningOp()->getOperand(0).getDefiningOp()})
         op->setAttr(onceAttr, b.getUnitAttr());
-    return wide = widen;
+    return wide;
   }
 
   bool gains;

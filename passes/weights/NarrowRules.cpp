@@ -14,6 +14,18 @@ bool movesNarrow(Operation *op) {
   return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op));
 }
 
+Value withoutMoves(Value value) {
+  while (movesNarrow(value.getDefiningOp()) && value.getDefiningOp()->getNumOperands() == 1)
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Value roundedToBF16(OpBuilder &builder, Location loc, Value value) {
+  builder.setInsertionPointAfterValue(value);
+  auto narrow = NarrowOp::create(builder, loc, typeOf(value).withStorage(Storage::BF16), value);
+  return WidenOp::create(builder, loc, value.getType(), narrow);
+}
+
 Value copyStoredIn(Storage storage, OpBuilder &builder, Operation *op, ArrayRef<Value> operands) {
   builder.setInsertionPointAfter(op);
   Operation *copy = builder.clone(*op);

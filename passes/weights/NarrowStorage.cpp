@@ -205,13 +205,11 @@ void Narrowing::narrowStacks() {
 
 void Narrowing::narrowOperands(ArrayRef<OpOperand *> reads) {
   for (OpOperand *read : reads) {
-    Value operand = read->get(), from = operand;
+    Value operand = read->get(), from = withoutMoves(operand);
     if (GatherOp pick = routedWeight(operand)) {
       (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
       continue;
     }
-    while (movesNarrow(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
-      from = from.getDefiningOp()->getOperand(0);
     auto param = from.getDefiningOp<ParamOp>();
     bool vector = param && typeOf(param.getResult()).getRank() < 2;
     if (!typeOf(operand).isF32() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||

@@ -9,6 +9,11 @@ namespace quern::passes {
 
 /// Operations that neither change nor gather numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
+/// What `value` is made from by such moves of one operand alone.
+mlir::Value withoutMoves(mlir::Value value);
+
+/// `value` rounded to bf16, by a `narrow` and a `widen` behind it.
+mlir::Value roundedToBF16(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
 /// Caches of positions in bf16, or in int8 with scales (NarrowCaches.cpp). `ofSteps`: not those of the spec's own functions, which
 /// read whole texts.

@@ -196,11 +196,8 @@ void Storing::narrowRows(const Read &read) {
   ContractOp contract = read.contract;
   Value rows = contract->getOperand(1 - read.operand);
   Value &wide = narrowRowsOf[rows];
-  if (!wide) {
-    b.setInsertionPointAfterValue(rows);
-    auto narrow = NarrowOp::create(b, contract.getLoc(), typeOf(rows).withStorage(Storage::BF16), rows);
-    wide = WidenOp::create(b, contract.getLoc(), rows.getType(), narrow);
-  }
+  if (!wide)
+    wide = roundedToBF16(b, contract.getLoc(), rows);
   contract->setOperand(1 - read.operand, wide);
 }
 

@@ -94,10 +94,9 @@ void AttentionFamily::makeBlocks() {
   weight = b.newFunc("weight", p.result);
   weight(asVars(headArgs({row, key, part, tile}))) =
       math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
-  total = b.newFunc("total", p.result), sums = b.newFunc("sums", p.result);
+  total = b.newFunc("total", p.result), values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
   total(asVars(rowArgs)) = 0.0f;
   std::vector<Expr> summed = args;
-  values = b.newFunc("values", p.result);
   if (tiles) {
     makeTiledSums(args);
     summed = headArgs({row, min(column, columns - 1), part, tile});
@@ -167,8 +166,6 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
     func.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
     func.update().reorder(row, in, over).vectorize(row, width).unroll(row).unroll(in, std::min(step, 16));
   }
-  if (pairs)
-    scheduleWords(level);
   if (tiles)
     scheduleTiles(level);
   else
@@ -179,9 +176,11 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
 void AttentionFamily::scheduleVectors(const LoopLevel &level) {
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
   Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
-  if (!pairs)
-    for (Func &copy : queries)
-      copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  for (size_t i = 0; i < queries.size(); ++i)
+    if (pairs && turnsQueries(p.dots[i].depth[0]))
+      scheduleTurned(i, level);
+    else
+      queries[i].compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
   partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
       .vectorize(inRow, width)

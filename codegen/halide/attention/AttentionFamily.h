@@ -46,7 +46,7 @@ private:
   Func pairedDot(const AttentionDot &dot, const Index &where);
   void makePairedSums(const std::vector<Expr> &args);
   bool turnsQueries(const Dim &depth) const;
-  void scheduleWords(const Halide::LoopLevel &level);
+  void scheduleTurned(size_t query, const Halide::LoopLevel &level);
   // By AMX (AttentionTiles.cpp)
   Func tiledDot(const AttentionDot &dot, const Index &where);
   void makeTiledSums(const std::vector<Expr> &args);

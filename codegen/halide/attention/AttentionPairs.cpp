@@ -68,27 +68,22 @@ void AttentionFamily::makePairedSums(const std::vector<Expr> &args) {
   sums(args) += pairProduct(values(headArgs({columnOf(columns), at})), factor);
 }
 
-void AttentionFamily::scheduleWords(const LoopLevel &level) {
+void AttentionFamily::scheduleTurned(size_t i, const LoopLevel &level) {
   Var rows("rows"), rowOfBlock("row"), wordsOf("words"), wordOfBlock("word");
-  for (size_t i = 0; i < queries.size(); ++i) {
-    const Dim &depth = p.dots[i].depth[0];
-    queries[i].compute_at(level).bound_extent(row, lanes).bound(word, 0, static_cast<int32_t>(*depth.fixed() / inPair));
-    if (!turnsQueries(depth)) {
-      queries[i].vectorize(row, width);
-      continue;
-    }
-    queries[i]
-        .split(row, rows, rowOfBlock, wordsTurned, TailStrategy::RoundUp)
-        .split(word, wordsOf, wordOfBlock, wordsTurned)
-        .reorder(rowOfBlock, wordOfBlock, wordsOf, rows);
-    queriesAcross[i]
-        .compute_at(queries[i], wordsOf)
-        .bound_extent(word, wordsTurned)
-        .bound_extent(row, wordsTurned)
-        .reorder(word, row)
-        .vectorize(word);
-    b.turnedWords.push_back({queries[i], row.name() + "." + rowOfBlock.name(), word.name() + "." + wordOfBlock.name()});
-  }
+  queries[i]
+      .compute_at(level)
+      .bound_extent(row, lanes)
+      .bound(word, 0, static_cast<int32_t>(*p.dots[i].depth[0].fixed() / inPair))
+      .split(row, rows, rowOfBlock, wordsTurned, TailStrategy::RoundUp)
+      .split(word, wordsOf, wordOfBlock, wordsTurned)
+      .reorder(rowOfBlock, wordOfBlock, wordsOf, rows);
+  queriesAcross[i]
+      .compute_at(queries[i], wordsOf)
+      .bound_extent(word, wordsTurned)
+      .bound_extent(row, wordsTurned)
+      .reorder(word, row)
+      .vectorize(word);
+  b.turnedWords.push_back({queries[i], row.name() + "." + rowOfBlock.name(), word.name() + "." + wordOfBlock.name()});
 }
 
 } // namespace quern::codegen
