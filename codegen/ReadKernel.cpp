@@ -110,6 +110,7 @@ static void readAttributes(Operation *op, Node &node) {
     node.integer = cumsum.getReverse();
   } else if (auto quantize = dyn_cast<ir::QuantizeOp>(op)) {
     node.names = {quantize.getDim().str()};
+    node.integer = quantize.getPaired();
   } else if (auto scatter = dyn_cast<ir::ScatterAddOp>(op)) {
     list(scatter.getDims());
     node.into = {readDim(scatter.getInto())};

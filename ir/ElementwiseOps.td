@@ -90,7 +90,9 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
     Groups of 32 in f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
     from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
     These are the numbers of Q8_0 and Q4_0 of GGUF. int8_g128: as int8, groups of 128. Of weights it is the loader's work, of rows
-    (int8, int8_g128) the kernel's that reads them.
+    (int8, int8_g128) the kernel's that reads them. Of rows alone, `paired`: s = max(|a| + |b|) / 127 over neighbours a, b (the first
+    and second number of a group, the third and fourth ...), so that codes of neighbours are at most 128 together: with bytes that
+    have no sign their two products come to at most 255 * 128, which 16 bits hold (vpmaddubsw).
 
     q4_k, q5_k, q6_k and q8_k are codes in super-blocks of 256 (support/CodedGroups.h). A unit d of scales is the largest scale of a
     super-block / 127, one of minimums the largest minimum / 255, both rounded down to f16; scales and minimums are then
@@ -105,9 +107,9 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
     are codes times another scale, rounded, as a published file's are, that is the scale. A group with an infinity or NaN is
     NaN. Weights alone have them.
   }];
-  let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
+  let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim, UnitAttr:$paired);
   let results = (outs Quern_TensorType:$result);
-  let assemblyFormat = "$x `along` custom<Label>($dim) attr-dict `:` functional-type($x, $result)";
+  let assemblyFormat = "$x `along` custom<Label>($dim) (`paired` $paired^)? attr-dict `:` functional-type($x, $result)";
   let hasVerifier = 1;
 }
 

@@ -1,4 +1,5 @@
 // Verifiers, builders and custom forms of the operations that rules/InferTypes.cpp does not cover.
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
 
 #include <algorithm>
@@ -181,6 +182,10 @@ LogicalResult QuantizeOp::verify() {
   DimAttr dim = x.dim(getDim());
   if (!dim || !dim.getStatic())
     return emitOpError("quantize_c2: the value has no dimension ") << getDim() << " of fixed size";
+  const Storage storage = result.getStorage();
+  if (getPaired() && ((storage != Storage::Int8 && storage != Storage::Int8G128) || (*this)->hasAttr(weightAttr)))
+    return emitOpError("quantize_c3: rows in int8 or int8_g128 alone are paired, not ")
+           << ((*this)->hasAttr(weightAttr) ? "weights" : storageName(storage));
   return success();
 }
 

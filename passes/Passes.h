@@ -79,13 +79,15 @@ std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 /// Rounds what attention multiplies to bf16 where weights' products round theirs and that `gains` (NarrowAttention.cpp).
 std::unique_ptr<mlir::Pass> createNarrowAttentionPass(bool gains = true);
 
-/// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
-/// bytes (NarrowStorage.cpp). `ofExperts`: what weights that rows are routed to multiply is rounded as well, as the target has
-/// products for it.
+/// Codes of rows whose neighbours' products with bytes fit in 16 bits, where that `gains` (PairCodes.cpp).
+std::unique_ptr<mlir::Pass> createPairCodesPass(bool gains = true);
+
 /// Whether what experts multiply is rounded where that of other products is: where the target gains by it.
 struct RowsOfExperts {
   bool codes = false, bf16 = false;
 };
+/// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
+/// bytes (NarrowStorage.cpp). `rounded`: what weights that rows are routed to multiply is rounded as well.
 std::unique_ptr<mlir::Pass> createNarrowStoragePass(RowsOfExperts rounded = {});
 
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).

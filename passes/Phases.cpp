@@ -83,6 +83,8 @@ ArrayRef<Phase> quern::passes::phases() {
          "store weights of products, caches, and what training reads again, in fewer bits (--precision, --quantize, "
          "--kv-cache)",
          [](const PassOptions &options) { return createNarrowStoragePass(options.rowsOfExperts); }},
+        {"pair-codes", "choose scales of rows by pairs of numbers, so that products of bytes fit in 16 bits",
+         [](const PassOptions &options) { return createPairCodesPass(options.pairCodes); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }},
         {"narrow-attention", "round what attention multiplies to bf16, where rows that meet weights are rounded, too",

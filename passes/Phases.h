@@ -24,6 +24,8 @@ struct PassOptions {
   RowsOfExperts rowsOfExperts = {};
   /// Whether attention in bf16 is faster than in f32 (narrow-attention).
   bool narrowAttention = false;
+  /// Whether bytes are multiplied by pairs that saturate (pair-codes).
+  bool pairCodes = false;
   /// Of a chunk of rows whose loss and gradient are computed together (chunk-loss).
   int64_t logitsBytes = int64_t(64) << 20;
   /// The default leaves kernels without plans, which are then chosen when they are compiled.

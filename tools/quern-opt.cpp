@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass({tiles}); });
   mlir::registerPass([] { return quern::passes::createNarrowStoragePass(); });
   mlir::registerPass([] { return quern::passes::createNarrowAttentionPass(); });
+  mlir::registerPass([] { return quern::passes::createPairCodesPass(); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass([] { return quern::passes::createPlanMemoryPass(); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));

@@ -35,6 +35,8 @@ void KernelBuilder::defineQuantize(int i) {
   CodedRows rows;
   rows.dims = rows.groups = node.dims;
   rows.group = group;
+  const bool paired = node.integer;
+  rows.ofPair = paired ? 128 : 2 * 127;
   rows.dims[place] = {depth, ir::Size(groups * group)};
   rows.groups[place] = {groupName, ir::Size(groups)};
   auto inGroup = [=](Index index) {
@@ -46,10 +48,22 @@ void KernelBuilder::defineQuantize(int i) {
       index[depth] = min(index.at(depth), last);
     return real(x, index);
   };
-  const std::vector<Dim> within = {{depth, ir::Size(group)}};
+  const std::vector<Dim> within = {{depth, ir::Size(paired ? group / 2 : group)}};
 
-  Func largest = reduceOver("largest", i, rows.groups, within, Kind::Real, Reduction::Max,
-                            [&](const Index &index) { return abs(number(inGroup(index))); });
+  auto magnitude = [&](Index index) {
+    if (!paired)
+      return abs(number(inGroup(index)));
+    Expr sum = 0.0f;
+    for (int neighbour = 0; neighbour < 2; ++neighbour) {
+      Index its = index;
+      its[depth] = index.at(depth) * 2 + neighbour;
+      its = inGroup(its);
+      Expr alone = abs(number(its));
+      sum = sum + (length % group ? select(its.at(depth) < static_cast<int>(length), alone, 0.0f) : alone);
+    }
+    return sum;
+  };
+  Func largest = reduceOver("largest", i, rows.groups, within, Kind::Real, Reduction::Max, magnitude);
   Index vars = varsOf(rows.groups);
   Expr exact = math::div(largest(call(rows.groups, vars)), 127.0f);
   rows.scale = newFunc("scale", i);

@@ -53,6 +53,7 @@ struct Stage {
 struct CodedRows {
   std::vector<Dim> dims, groups; ///< with a depth of whole groups; with groups in place of the depth
   int group;                     ///< codes that share a scale
+  int ofPair;                    ///< what the magnitudes of two neighbours come to at most
   Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
   Func scale;       ///< f32 over `groups`
   /// By length, where something reads them: sums of so many codes (int32); times the scale.

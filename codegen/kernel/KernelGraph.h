@@ -104,7 +104,7 @@ struct Node {
   std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
   std::vector<Dim> into{};          ///< what they become
   std::vector<double> numbers{};    ///< const, values
-  int64_t integer = 0; ///< const of kind int or bool, exact; 1: a running sum from the end, rounded weights
+  int64_t integer = 0; ///< const of kind int or bool, exact; 1: a sum from the end, rounded weights, paired codes
   ir::Size size{};     ///< size, offset of a cut or of distances
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;

@@ -42,12 +42,14 @@ struct CodedGroup {
   double number(size_t i) const { return double(scale) * codes[i]; } // exact in f32
 };
 
-CodedGroup codedGroup(int bits, const std::vector<float> &numbers) {
+CodedGroup codedGroup(int bits, const std::vector<float> &numbers, bool paired = false) {
   CodedGroup group;
   float largest = 0; // the first of the largest magnitude
   for (float x : numbers)
     if (std::fabs(x) > std::fabs(largest))
       largest = x;
+  for (size_t i = 0; paired && i + 1 < numbers.size(); i += 2)
+    largest = std::max(std::fabs(largest), std::fabs(numbers[i]) + std::fabs(numbers[i + 1]));
   float scale = bits == 8 ? std::fabs(largest) / 127 : largest / -8, inverse = scale == 0 ? 0 : 1 / scale;
   group.scale = asHalf(scale).convertToFloat();
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -208,7 +210,7 @@ void packBlock(const SuperBlocks &form, const std::vector<float> &numbers, int64
 
 } // namespace
 
-std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<float> &numbers) {
+std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<float> &numbers, bool paired) {
   std::vector<double> result(numbers.size());
   auto numbersOf = [&](const auto &coded) {
     for (size_t i = 0; i < numbers.size(); ++i)
@@ -219,7 +221,7 @@ std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<f
   else if (support::floatCodesOf(storage))
     numbersOf(codedFloats(storage, numbers));
   else
-    numbersOf(codedGroup(bitsOfCode(storage), numbers));
+    numbersOf(codedGroup(bitsOfCode(storage), numbers, paired));
   return result;
 }
 

@@ -10,8 +10,8 @@
 namespace quern::ir {
 
 /// At most a block of numbers (support::blockOf) as codes of `storage`, and what these stand for: f32 holds that. Of numbers
-/// that codes stand for the codes are the same.
-std::vector<double> codedNumbers(support::Storage storage, const std::vector<float> &numbers);
+/// that codes stand for the codes are the same. `paired`: as quern.quantize says.
+std::vector<double> codedNumbers(support::Storage storage, const std::vector<float> &numbers, bool paired = false);
 
 /// A packed weight [stacked ..., rows, depth] as kernels read it, of numbers in row-major order: where each block's bytes
 /// go in memory that is zero before.

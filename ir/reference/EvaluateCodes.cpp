@@ -20,7 +20,7 @@ LogicalResult QuantizeOp::evaluate(ArrayRef<Array> operands, Interpreter &interp
       std::vector<float> numbers(count);
       for (int64_t i = 0; i < count; ++i)
         numbers[i] = static_cast<float>(from[start + i * step]);
-      std::vector<double> coded = codedNumbers(type.getStorage(), numbers);
+      std::vector<double> coded = codedNumbers(type.getStorage(), numbers, getPaired());
       for (int64_t i = 0; i < count; ++i)
         to[start + i * step] = coded[i];
     }

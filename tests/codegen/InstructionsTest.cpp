@@ -75,6 +75,22 @@ TEST(Instructions, FoursOfBytes) {
   }
 }
 
+/// Of processors that sum pairs of bytes in 16 bits, rows in paired codes are multiplied as bytes, others are widened first.
+TEST(Instructions, PairsOfBytes) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
+    for (bool paired : {false, true}) {
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("I", 64)}),
+          w = g.weight({dim("O", 100), dim("I", 64)}, 16, Storage::Int8);
+      g.yield(g.contract(g.elementwise(Op::Dequantize, {g.quantize(x, "I", Storage::Int8, paired)}),
+                         g.elementwise(Op::Dequantize, {w}), {"I"}));
+      KernelGraph &graph = g.finish("bytes");
+      CpuTarget target = cpuTarget(name);
+      EXPECT_EQ(countOf(assemblyOf(graph, target), "pmaddubsw") > 0, paired) << name;
+      EXPECT_EQ(foreignInstructions(graph, target, target), "") << name;
+    }
+}
+
 /// So are values as training has them: forward, and both backward products. Not where one side has more digits.
 TEST(Instructions, PairsOfBF16InTraining) {
   struct Form {

@@ -21,11 +21,12 @@ std::vector<double> unary(const std::string &op, std::vector<double> x, const st
 
 /// Quantised along D and back; `shape` is the dimensions as types write them.
 Evaluated throughCodes(const std::string &kind, const std::string &shape, const std::vector<NamedSize> &dims,
-                       const std::vector<double> &numbers) {
+                       const std::vector<double> &numbers, const std::string &of = "") {
   const std::string given = "real" + shape, coded = kind + shape;
   return evaluate({{given, reals(dims, numbers)}},
-                  "%q = quern.quantize %a along \"D\" : (!quern.tensor<" + given + ">) -> !quern.tensor<" + coded +
-                      ">\n%r = quern.dequantize %q : (!quern.tensor<" + coded + ">) -> !quern.tensor<" + given + ">",
+                  "%q = quern.quantize %a along \"D\"" + of + " : (!quern.tensor<" + given + ">) -> !quern.tensor<" +
+                      coded + ">\n%r = quern.dequantize %q : (!quern.tensor<" + coded + ">) -> !quern.tensor<" + given +
+                      ">",
                   given);
 }
 
@@ -180,6 +181,23 @@ TEST(Elementwise, QuantizesInGroups) {
   EXPECT_EQ(narrow.numbers[40 + 5], 3.875); // floor(4.129 + 8.5) - 8 = 4
   EXPECT_EQ(narrow.numbers[40 + 33], -16);
   EXPECT_EQ(narrow.numbers[40 + 34], -8); // -8.5 / 2 = -4.25
+}
+
+/// Paired: the largest pair of neighbours is 127 steps, a number at the end by itself; halves of both go up to 128.
+TEST(Elementwise, QuantizesRowsInPairs) {
+  std::vector<double> given(36, 1);
+  given[4] = -63.5, given[5] = 63.5, given[7] = 90, given[32] = given[33] = 10, given[34] = -254, given[35] = 0;
+  auto run = [&](int64_t length, const char *of) {
+    std::vector<double> some(given.begin(), given.begin() + length);
+    return throughCodes("int8", "[D = " + std::to_string(length) + "]", {{"D", length}}, some, of);
+  };
+  Evaluated pairs = run(36, " paired"), alone = run(35, " paired"), plain = run(36, "");
+  ASSERT_EQ(pairs.numbers.size(), 36u) << pairs.said;
+  EXPECT_THAT((std::vector{pairs.numbers[4], pairs.numbers[5], pairs.numbers[7]}), ElementsAre(-64, 64, 90));
+  for (const Evaluated *each : {&pairs, &alone}) // of 2
+    EXPECT_THAT((std::vector{each->numbers[32], each->numbers[33], each->numbers[34]}), ElementsAre(10, 10, -254));
+  EXPECT_NEAR(plain.numbers[4], -63.5, 0.3); // steps of 90 / 127
+  EXPECT_NE(plain.numbers[4], -64);
 }
 
 /// The numbers of a long group count in steps of its largest, wherever that is.

@@ -43,7 +43,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   InterpretOptions interpret;
   bool firstBroken = false, values = false;
   uint64_t seed = 0;
-  std::string after, start;
+  std::string after, start, target = "native";
   std::vector<std::string> without;
   po::options_description options("options");
   addSpecOptions(options, spec);
@@ -62,6 +62,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
       "first-broken", po::bool_switch(&firstBroken), "name the first operation that makes a NaN or overflows 32 bits")(
       "after", po::value(&after),
       "interpret the module after this pass or phase (default: where the module stands, resolved)")(
+      "target", po::value(&target), "with --after: the machine that passes round for, as `quern compile` has it")(
       "compile-from", po::value(&start), "PHASE that an .mlir file is in (a dump names it itself)");
   po::variables_map given;
   if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN (--output OUT | --print) [options]",
@@ -90,7 +91,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   if (!module)
     return 1;
   if (orderOf(after) > orderOf(from) &&
-      mlir::failed(quern::passes::runPhases(*module, passOptions("native", "", without), from, after)))
+      mlir::failed(quern::passes::runPhases(*module, passOptions(target, "", without), from, after)))
     return 1;
   if (values && orderOf(after) > orderOf(from))
     throw std::runtime_error("--values are those of the spec: after a pass they are gone");

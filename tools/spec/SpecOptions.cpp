@@ -462,6 +462,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   options.rowsOfExperts = {.codes = codegen::byteProducts(cpu) != codegen::ByteProducts::None,
                            .bf16 = codegen::multipliesTiles(cpu)};
   options.narrowAttention = codegen::gainsByBF16(cpu);
+  options.pairCodes = codegen::byteProducts(cpu) == codegen::ByteProducts::Pairs;
   if (cpu.device == "cuda") // which has the memory, and wants rows for all of its processors
     options.logitsBytes = int64_t(1) << 30;
   options.planning = [cpu, table](mlir::ModuleOp module) { return codegen::planKernels(module, {cpu, table}); };

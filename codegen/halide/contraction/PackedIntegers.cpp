@@ -11,9 +11,10 @@
 //
 // The products, by what the target has (byteProducts):
 //   fours: whole += four products of bytes, strip[runs][steps][columns][4]                                 vpdpbusd
-//   pairs, less than 8 bits: halves[columns][2] += two products of bytes, in 16 bits, which a run never passes  vpmaddubsw
+//   pairs, of less than 8 bits or with paired rows:
+//                for each part of the run whose sums 16 bits hold: halves[columns][2] += two products of bytes  vpmaddubsw
 //                whole += halves in pairs                                                                  vpmaddwd by ones
-//   pairs, int8: products of two bytes would saturate, so both sides are widened to 16 bits                vpmaddwd
+//   pairs, others: products of two bytes would saturate, so both sides are widened to 16 bits              vpmaddwd
 //                a tile of rows: whole += two products, strip[groups][16][columns][2] in 16 bits
 //                a row by itself: halves[columns][2] in 32 bits, in the order of the bytes; whole += halves in pairs
 #include "codegen/halide/contraction/PackedSums.h"
@@ -25,24 +26,29 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inStep = 4, inPair = 2;
-static const Var part("part"), step("step"), half("half"), ofStrip("group");
+static const Var part("part"), step("step"), half("half"), piece("piece"), ofStrip("group");
 
 template <typename T, typename More> static std::vector<T> with(std::vector<T> first, const More &more) {
   first.insert(first.end(), more.begin(), more.end());
   return first;
 }
 
-bool PackedSums::widensCodes() const {
-  return byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
-}
-
 /// How many codes are summed before a scale multiplies them.
 int PackedSums::codesOfRun() const {
-  int run = std::min(support::groupOf(storage), b.codedRows(x)->group);
-  if (byteProducts(b.target) == ByteProducts::Pairs && bits < 8)
-    while (run / inStep * inPair * ((1 << bits) - 1) * 127 >= 1 << 15)
-      run /= 2;
-  return run;
+  return std::min(support::groupOf(storage), b.codedRows(x)->group);
+}
+
+/// How many of them 16 bits hold the sums of, by pairs; 0: not even those of a step.
+int PackedSums::codesOfHalves() const {
+  const int ofPair = ((1 << bits) - 1) * b.codedRows(x)->ofPair;
+  int codes = codesOfRun();
+  while (codes >= inStep && codes / inStep * ofPair >= 1 << 15)
+    codes /= 2;
+  return codes < inStep ? 0 : codes;
+}
+
+bool PackedSums::widensCodes() const {
+  return byteProducts(b.target) == ByteProducts::Pairs && !codesOfHalves();
 }
 
 /// Codes of columns: `which` of the `at`-th step of a run that `index` says, of four in a step; of what is widened, of two.
@@ -106,11 +112,12 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
     sums.ofGroup(whole) += cast<int32_t>(widening_mul(columns, codes(k.y * inPair + k.x)));
     sums.overGroup = {k.x, k.y};
   } else if (pairs) {
-    RDom k(0, inPair, 0, steps), q(0, 2);
+    const int together = wide ? steps : codesOfHalves() / inStep;
+    RDom k(0, inPair, 0, together), q(0, 2, 0, steps / together);
     sums.halves = b.newFunc("halves", node);
-    std::vector<Var> halves = with(std::vector<Var>{half}, whole);
-    Expr columns = integerColumns(shared, index, k.y, half * inPair + k.x),
-         row = codes(k.y * inStep + half * inPair + k.x);
+    std::vector<Var> halves = with(std::vector<Var>{half, piece}, whole);
+    Expr at = piece * together + k.y, columns = integerColumns(shared, index, at, half * inPair + k.x),
+         row = codes(at * inStep + half * inPair + k.x);
     if (wide) {
       sums.halves(halves) = 0;
       sums.halves(halves) += cast<int32_t>(widening_mul(cast<int16_t>(columns), row));
@@ -119,8 +126,8 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
       sums.halves(halves) = saturating_add(sums.halves(halves), widening_mul(columns, row));
     }
     sums.overHalves = {k.x, k.y};
-    sums.ofGroup(whole) += cast<int32_t>(sums.halves(with(std::vector<Expr>{q}, whole)));
-    sums.overGroup = {q};
+    sums.ofGroup(whole) += cast<int32_t>(sums.halves(with(std::vector<Expr>{q.x, q.y}, whole)));
+    sums.overGroup = {q.x, q.y};
   } else {
     RDom k(0, inStep, 0, steps);
     Expr columns = integerColumns(shared, index, k.y, k.x);
@@ -183,14 +190,14 @@ void PackedSums::sumsOfBlocks(Sums &sums, Index index, int runs) {
 /// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
 void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
-  auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
-    func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
+  auto place = [&](Func &func, const LoopLevel &level, int atOnce, int besideEachOther) {
+    func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, besideEachOther);
     func.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
     if (row)
       func.bound_extent(m, atOnce).unroll(m);
   };
   /// `within`: what is side by side in a vector beside the lanes, inside of which an instruction sums over[0].
-  auto update = [&](Func &func, const std::vector<RVar> &over, std::optional<Var> within) {
+  auto update = [&](Func &func, const std::vector<RVar> &over, int steps, std::optional<Var> within) {
     std::vector<VarOrRVar> loops = {over[0]};
     if (within)
       loops.emplace_back(*within);
@@ -200,6 +207,8 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
     loops.insert(loops.end(), over.begin() + 1, over.end());
     for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
       loops.push_back(KernelBuilder::var(dim->name));
+    if (within)
+      loops.emplace_back(piece);
     loops.emplace_back(ofStrip);
     Halide::Stage stage = func.update();
     stage.reorder(loops).atomic(/*override_associativity_test=*/within.has_value()).vectorize(over[0]);
@@ -208,10 +217,12 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
     stage.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
     // Of pairs in tiles of rows two steps at a time: LLVM adds up more of them for one row after the other, and then loads the
     // columns anew for each.
-    const bool few = rowsAtOnce > 1 && byteProducts(b.target) == ByteProducts::Pairs;
-    if (over.size() > 1 && (few || codesOfRun() > support::codedGroup))
-      stage.unroll(over[1], few ? 2 : 8);
-    else if (over.size() > 1)
+    const int most = rowsAtOnce > 1 && steps > 4 && byteProducts(b.target) == ByteProducts::Pairs ? 2
+                     : codesOfRun() > support::codedGroup                                         ? 8
+                                                                                                  : steps;
+    if (steps > most)
+      stage.unroll(over[1], most);
+    else
       stage.unroll(over[1]);
     if (row)
       stage.unroll(m);
@@ -219,7 +230,7 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   LoopLevel ofGroup(sums.func, sums.over[0]);
   if (sums.scaled.defined()) {
     for (Func *func : {&sums.scaled, &sums.lowered}) {
-      place(*func, ofGroup, rowsAtOnce);
+      place(*func, ofGroup, rowsAtOnce, tilesAtOnce);
       std::vector<VarOrRVar> loops = {lane, beside};
       if (row)
         loops.emplace_back(m);
@@ -237,15 +248,21 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
     }
     ofGroup = LoopLevel(sums.scaled, sums.overBlock[0]);
   }
+  const int run = codesOfRun();
   if (!sums.halves.defined()) {
-    place(sums.ofGroup, ofGroup, rowsAtOnce);
-    return update(sums.ofGroup, sums.overGroup, std::nullopt);
+    place(sums.ofGroup, ofGroup, rowsAtOnce, tilesAtOnce);
+    return update(sums.ofGroup, sums.overGroup, run / (widensCodes() ? inPair : inStep), std::nullopt);
   }
-  place(sums.ofGroup, row ? LoopLevel(sums.scaled.defined() ? sums.scaled : sums.func, m) : ofGroup, 1);
-  update(sums.ofGroup, sums.overGroup, std::nullopt);
-  sums.halves.bound_extent(half, 2).vectorize(half);
-  place(sums.halves, ofGroup, rowsAtOnce);
-  update(sums.halves, sums.overHalves, half);
+  const int together = widensCodes() ? run : codesOfHalves(), pieces = run / together;
+  sums.halves.bound_extent(half, 2).vectorize(half).bound_extent(piece, 1);
+  update(sums.halves, sums.overHalves, together / inStep, half);
+  update(sums.ofGroup, sums.overGroup, pieces, std::nullopt);
+  if (pieces > 1) { // a tile of a row after the other, whose halves need no place then
+    place(sums.ofGroup, ofGroup, rowsAtOnce, tilesAtOnce);
+    return place(sums.halves, LoopLevel(sums.ofGroup, beside), 1, 1);
+  }
+  place(sums.ofGroup, row ? LoopLevel(sums.scaled.defined() ? sums.scaled : sums.func, m) : ofGroup, 1, tilesAtOnce);
+  place(sums.halves, ofGroup, rowsAtOnce, tilesAtOnce);
 }
 
 void PackedSums::scheduleIntegerStrip(const LoopLevel &level) {

@@ -88,6 +88,7 @@ private:
   Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
   bool widensCodes() const;
   int codesOfRun() const;
+  int codesOfHalves() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
   void sumsOfBlocks(Sums &sums, Index index, int runs);
   Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);

@@ -16,9 +16,10 @@ protected:
   Storage storage() const { return std::get<0>(GetParam()); }
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
+  bool paired = false; ///< codes of rows
   /// Rows have groups as long as those of columns, of super-blocks short ones.
   int quantized(GraphMaker &g, int x) const {
-    return g.quantize(x, "I", storage() == Storage::Int8G128 ? storage() : Storage::Int8);
+    return g.quantize(x, "I", storage() == Storage::Int8G128 ? storage() : Storage::Int8, paired);
   }
 
   void checkColumns(const CpuTarget &target) {
@@ -175,6 +176,44 @@ TEST_P(RowsInCodes, ForHeadsAndParts) {
 TEST_P(RowsInCodes, Experts) {
   checkExperts(cpuTarget("x86-64-v3"), /*inCodes=*/true, {dim("H", 2)});
   checkExperts(cpuTarget("icelake-server"), /*inCodes=*/true);
+}
+
+/// Rows whose products of pairs 16 bits hold, as they are.
+TEST_P(RowsInCodes, InPairs) {
+  paired = true;
+  const CpuTarget target = cpuTarget("x86-64-v3");
+  checkColumns(target);
+  checkStreams(target, /*inCodes=*/true);
+  checkExperts(target, /*inCodes=*/true);
+}
+
+TEST_P(RowsOnEveryTarget, InPairs) {
+  paired = true;
+  for (const char *name : {"x86-64-v2", "x86-64-v4", "cascadelake"})
+    checkColumns(cpuTarget(name));
+}
+
+/// The largest products that there are: bytes of 255 and 1 by pairs of codes that come to 128, of each sign.
+TEST(RowsInPairs, NeverSaturate) {
+  const int64_t depth = 64, count = 32;
+  std::vector<double> numbers(size_t(2 * depth)), weights(size_t(count * depth));
+  for (int64_t i = 0; i < depth; ++i) {
+    numbers[size_t(i)] = 63.5;
+    numbers[size_t(depth + i)] = i % 2 ? 126 : -1;
+    for (int64_t column = 0; column < count; ++column)
+      weights[size_t(column * depth + i)] = column % 3 == 0 ? 127 : column % 3 == 1 ? -127 : i % 2 ? -127 : 127;
+  }
+  const std::vector<DenseTensor> given = {{{2, depth}, numbers}, {{count, depth}, weights}};
+  for (Storage storage : {Storage::Int8, Storage::Int8G128})
+    for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("I", depth)}),
+          w = g.weight({dim("O", count), dim("I", depth)}, 16, storage);
+      g.yield(g.contract(g.elementwise(Op::Dequantize, {g.quantize(x, "I", storage, /*paired=*/true)}),
+                         g.elementwise(Op::Dequantize, {w}), {"I"}));
+      SCOPED_TRACE(name);
+      checkKernel(g.finish("largest"), {{{"M", 2}}}, 0, cpuTarget(name), &given);
+    }
 }
 
 TEST_P(ExpertsOnEveryTarget, OfRowsInCodes) {

@@ -165,10 +165,11 @@ std::pair<int, int> GraphMaker::statistics(int attention) {
   return {shift, add(node)};
 }
 
-int GraphMaker::quantize(int x, std::string along, Storage storage) {
+int GraphMaker::quantize(int x, std::string along, Storage storage, bool paired) {
   Node node{Op::Quantize, storage, graph.nodes[x].dims};
   node.operands = {x};
   node.names = {along};
+  node.integer = paired;
   return add(node);
 }
 

@@ -36,7 +36,7 @@ public:
   /// offset + index(plus) - index(minus), where products' other sides have `over`.
   int weightedSum(int weights, int value, std::string over);
   int distanceSum(int weights, std::string plus, std::string minus, std::string over, const ir::Size &offset, Dim into);
-  int quantize(int x, std::string along, Storage storage = Storage::Int8);
+  int quantize(int x, std::string along, Storage storage = Storage::Int8, bool paired = false);
   int cumsum(int x, std::string along, bool reverse = false);
   int scatterAdd(int x, int positions, std::vector<std::string> over, Dim into);
   int argmax(int x, std::string along);

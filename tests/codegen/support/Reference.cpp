@@ -278,7 +278,7 @@ double Evaluator::combined(int i, const Position &at) const {
     Position p = at;
     for (p[along] = first; p[along] < end; ++p[along])
       numbers.push_back(static_cast<float>(read(x, p)));
-    return ir::codedNumbers(node.storage, numbers)[here - first];
+    return ir::codedNumbers(node.storage, numbers, node.integer)[here - first];
   }
   if (node.op == Op::ScatterAdd) {
     double sum = 0, last = static_cast<double>(lengthOf(node.into[0].size, lengths) - 1);

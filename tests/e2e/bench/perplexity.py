@@ -17,7 +17,8 @@ import tempfile
 from tests.e2e.harness import BUILD, EXAMPLES, QUERN, Tensor, ints, read_safetensors, run, write_safetensors
 
 MODEL = EXAMPLES / "novels" / "model"
-FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "w8a8_g128": ("--quantize", "w8a8_g128"), "int4": ("--quantize", "int4"),
+FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "w8a8_g128": ("--quantize", "w8a8_g128"),
+           "w8a8 by pairs": ("--quantize", "w8a8", "--target", "x86-64-v3"), "w8a8_g128 by pairs": ("--quantize", "w8a8_g128", "--target", "x86-64-v3"), "int4": ("--quantize", "int4"),
            "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "w8a16": ("--quantize", "w8a16"), "w4a16": ("--quantize", "w4a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8"),
            "caches in bf16": ("--kv-cache", "bf16"), "caches in int8": ("--kv-cache", "int8"), "caches in int8, rotated": ("--kv-cache", "int8"), "q4_k": ("--quantize", "q4_k"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
 LENGTH = 256

@@ -20,7 +20,12 @@ FORMATS = {"bf16": (("--precision", "bf16"), SAME_NUMBERS, 1e-1), "int8": (("--q
            "f16": (("--precision", "f16"), SAME_NUMBERS, 1e-2), "q4_k": (("--quantize", "q4_k"), SAME_NUMBERS, 1.5), "q6_k": (("--quantize", "q6_k"), SAME_NUMBERS, 5e-1),
            "f8_e4m3": (("--quantize", "f8_e4m3"), SAME_NUMBERS, 5e-1), "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "w8a16": (("--quantize", "w8a16"), CODED_ROWS, 2e-1),
            "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5),
-           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w8a8_g128": (("--quantize", "w8a8_g128"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w8a8 by pairs": (("--quantize", "w8a8", "--target", "x86-64-v3"), CODED_ROWS, 5e-1),
+           "w8a8_g128": (("--quantize", "w8a8_g128"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+# What other processors do: on those that multiply pairs of bytes in 16 bits codes of rows are paired (pair-codes). Of a few models of each kind.
+ELSEWHERE, SHAPES = "w8a8 by pairs", {"llama", "gpt2", "mixtral", "t5"}
+# A number of DistilBERT's rows is 5.499999 steps in the interpreter's paired codes, and on every processor 5.5: the flip moves others.
+FLIPPED = {"distilbert": 6e-2}
 USUAL, SHOWN = ("bf16", "int8", "int4"), ("q4_k", "w8a8", "w4a8")
 
 
@@ -37,7 +42,7 @@ class Formats(Fixture):
         for name in names:
             with self.subTest(name):
                 _, near, far = FORMATS[name]
-                near = max(near, AMPLIFIED.get(self.fixture, 0))
+                near = max(near, AMPLIFIED.get(self.fixture, 0), FLIPPED.get(self.fixture, 0) if near == CODED_ROWS else 0)
                 far = far if self.fixture in SPECS else min(5 * far, 2)
                 from_interpreter, from_f32 = self.distances(name)
                 self.assertLess(from_interpreter, near)
@@ -48,7 +53,7 @@ class Formats(Fixture):
         self.check(USUAL)
 
     def test_others(self):
-        self.check(name for name in FORMATS if name not in USUAL and (name == "q4_k" or self.fixture in SPECS))
+        self.check(name for name in FORMATS if name not in USUAL and (self.fixture in SHAPES if name == ELSEWHERE else name == "q4_k" or self.fixture in SPECS))
 
 
 for fixture in SPECS | ZOO:

@@ -74,6 +74,8 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %p = quern.param [["p"]] : !quern.tensor<real[H = 2, D = 40]>
   // CHECK: quern.quantize %{{.*}} along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
   %q = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
+  // CHECK: quern.quantize %{{.*}} along "D" paired : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[H = 2, D = 40]>
+  %qp = quern.quantize %p along "D" paired : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[H = 2, D = 40]>
   // CHECK: quern.quantize %{{.*}} along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
   %q4 = quern.quantize %p along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
   // CHECK: quern.quantize %{{.*}} along "D" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<q4_k[H = 2, D = 40]>
