@@ -41,6 +41,8 @@ struct PassEntry {
   std::function<std::unique_ptr<mlir::Pass>(const PassOptions &)> create;
   /// Why the compiler cannot do without it; empty: it can be left out.
   std::string needed = "";
+  /// Whether its module computes other numbers where the program's options ask for fewer bits.
+  bool rounds = false;
 };
 
 struct Phase {

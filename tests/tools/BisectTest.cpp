@@ -3,7 +3,7 @@
 #include "codegen/PlanKernels.h"
 #include "codegen/schedule/ChoosePlan.h"
 #include "frontend/Frontend.h"
-#include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
 #include "tools/interpret/InterpretSafetensors.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -73,6 +73,7 @@ protected:
     MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
     OwningOpRef<ModuleOp> module = llama(context);
     EXPECT_TRUE(module);
+    setOptions(*module, asked);
     return bisect(*module, options);
   }
   /// The number of the line of the spec that holds `text`.
@@ -99,6 +100,7 @@ protected:
 
   std::string folder;
   BisectOptions options;
+  ProgramOptions asked;
 };
 
 } // namespace
@@ -108,6 +110,27 @@ TEST_F(BisectTest, FindsNothingWhereNothingIsWrong) {
   EXPECT_EQ(found.stage, "none") << found.message;
   EXPECT_LT(found.difference, 1e-4);
   EXPECT_THAT(found.message, HasSubstr("nothing differs"));
+}
+
+/// What a pass rounds as it is asked to is the judge of what comes behind it.
+TEST_F(BisectTest, FollowsWhatIsRounded) {
+  asked.quantize = "w8a8";
+  options.tolerance = 3e-2; // a row's number may fall to either of two codes
+  options.passes.pairCodes = true;
+  Divergence found = run();
+  EXPECT_EQ(found.stage, "none") << found.message;
+  EXPECT_LT(found.difference, options.tolerance);
+  EXPECT_THAT(found.message, HasSubstr("the pass 'narrow-storage' rounds, as the program's options ask: by "));
+  EXPECT_THAT(found.message, HasSubstr("the pass 'pair-codes' rounds"));
+  // A pass that must not.
+  options.plantInPass = [](StringRef pass, ModuleOp module) {
+    if (pass == "write-out-softmax")
+      module.walk([](QuantizeOp codes) { codes.setPaired(false); });
+  };
+  found = run();
+  EXPECT_EQ(found.stage, "pass") << found.message;
+  EXPECT_EQ(found.name, "write-out-softmax");
+  EXPECT_EQ(found.op, "quern.quantize");
 }
 
 TEST_F(BisectTest, NamesAPassThatChangesAConstant) {

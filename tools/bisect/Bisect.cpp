@@ -7,7 +7,8 @@
 
 #include "codegen/HostLibrary.h"
 #include "codegen/link/Link.h"
-#include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
+#include "passes/weights/WeightFormats.h"
 #include "support/TemporaryFolder.h"
 #include "tools/bisect/Trace.h"
 #include "tools/interpret/InterpretSafetensors.h"
@@ -28,7 +29,10 @@ namespace {
 
 class Bisector {
 public:
-  Bisector(ModuleOp module, const BisectOptions &options) : module(module), options(options) {}
+  Bisector(ModuleOp module, const BisectOptions &options) : module(module), options(options) {
+    const ProgramOptions asked = optionsOf(module);
+    mayRound = quern::passes::WeightFormats::of(asked).narrows() || asked.caches != Storage::F32;
+  }
   Divergence run();
 
 private:
@@ -38,12 +42,15 @@ private:
   bool checkKernels();
   bool checkProgram();
   double worstResult(const std::map<std::string, Array> &got, double tolerance, std::string &which) const;
+  bool rounds(StringRef pass) const;
   void locate(const Trace &before, const Trace &after);
   void describe(const Step &step);
 
   ModuleOp module;
   const BisectOptions &options;
-  Trace reference;
+  Trace reference;     ///< of the spec, or of the module that a pass has rounded
+  std::string rounded; ///< which passes did, a line each
+  bool mayRound;       ///< the program's options ask for fewer bits
   Divergence found;
 };
 
@@ -272,6 +279,14 @@ void Bisector::locate(const Trace &before, const Trace &after) {
     found.message += "there, " + firstDifference(first->results[0], *nearest, options.exact) + "\n";
 }
 
+/// Whether a pass may change numbers, as the module asks for fewer bits.
+bool Bisector::rounds(StringRef pass) const {
+  return mayRound && llvm::any_of(quern::passes::phases(), [&](const quern::passes::Phase &phase) {
+           return llvm::any_of(
+               phase.passes, [&](const quern::passes::PassEntry &entry) { return entry.rounds && entry.name == pass; });
+         });
+}
+
 bool Bisector::checkPasses() {
   OwningOpRef<ModuleOp> before = module.clone();
   struct Stop {};
@@ -290,7 +305,10 @@ bool Bisector::checkPasses() {
     Trace trace = traceOf(now, options.files, false);
     std::string which;
     double difference = trace.error.empty() ? worstResult(trace.results, options.exact, which) : INFINITY;
-    if (difference > options.exact) {
+    if (difference > options.exact && std::isfinite(difference) && rounds(pass)) {
+      rounded += "the pass '" + last + "' rounds, as the program's options ask: by " + percent(difference) + "\n";
+      reference.results = std::move(trace.results);
+    } else if (difference > options.exact) {
       differs = true;
       found.stage = "pass", found.name = pass.str(), found.difference = difference;
       found.message =
@@ -400,7 +418,7 @@ Divergence Bisector::run() {
   found = {};
   found.stage = "none";
   found.difference = difference;
-  found.message = "nothing differs: every pass within " + llvm::formatv("{0:e0}", options.exact).str() +
+  found.message = rounded + "nothing differs: every pass within " + llvm::formatv("{0:e0}", options.exact).str() +
                   ", every kernel and the program within " + llvm::formatv("{0:e0}", options.tolerance).str() +
                   " (the program: " + percent(difference) + ")\n";
   return found;

@@ -1,4 +1,6 @@
 // quern bisect: the first weight, pass, layer and operation whose numbers leave the spec's.
+#include "ir/analysis/Options.h"
+#include "passes/weights/WeightFormats.h"
 #include "tools/bisect/Bisect.h"
 #include "tools/cli/Commands.h"
 #include "tools/spec/SpecOptions.h"
@@ -19,6 +21,7 @@ int quern::tools::bisectCommand(const Arguments &arguments) {
   bool json = false;
   po::options_description options("options");
   addSpecOptions(options, spec);
+  addTrain(options, spec);
   addWithout(options, without);
   options.add_options()("weights", po::value(&bisect.files.weights), "safetensors file or folder")(
       "input", po::value(&bisect.files.input)->required(),
@@ -28,7 +31,8 @@ int quern::tools::bisectCommand(const Arguments &arguments) {
       "reference-weights", po::value(&bisect.reference),
       "weights that are known to be right: names the first tensor that differs")(
       "tolerance", po::value(&bisect.tolerance),
-      "of kernels and the program, relative to the largest number (default: 1e-4)")(
+      "of kernels and the program, relative to the largest number (default: 1e-4; where rows are rounded, +a8 or +a16, "
+      "3e-2: a number near the middle of two may fall to either)")(
       "target", po::value(&target), "the machine to compile for")("schedules", po::value(&schedules),
                                                                   "a file of schedules")(
       "cache-dir", po::value(&bisect.compile.cache), "folder of compiled kernels")("json", po::bool_switch(&json),
@@ -43,6 +47,8 @@ int quern::tools::bisectCommand(const Arguments &arguments) {
   if (!module)
     return 1;
   bisect.from = startOf(spec, "");
+  if (!values.count("tolerance") && quern::passes::WeightFormats::of(quern::ir::optionsOf(*module)).roundsRows())
+    bisect.tolerance = 3e-2;
   bisect.passes = passOptions(target, schedules, without);
   bisect.compile.spec = spec.spec;
   bisect.compile.target = codegen::cpuTarget(target);

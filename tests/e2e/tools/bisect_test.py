@@ -31,6 +31,12 @@ class BisectTest(Case):
         self.assertIn("nothing differs: every pass within 1e-09", self.bisect(*SPEC).out)
         self.assertEqual(json.loads(self.bisect(*SPEC, "--json", "--without", "raise-attention,cse").out)["stage"], "none")
 
+    def test_fewer_bits(self):
+        done = self.bisect(*SPEC, "--quantize", "w8a8").out
+        self.assertIn("the pass 'narrow-storage' rounds, as the program's options ask: by ", done)
+        self.assertIn("nothing differs: every pass within 1e-09, every kernel and the program within 3e-02", done)
+        self.assertIn("the program within 1e-04", self.bisect(*SPEC, "--precision", "bf16").out)
+
     def test_a_module_instead_of_a_spec(self):
         run(QUERN, "compile", *SPEC, "--compile-to", "rolled", "--locations", "-o", self.scratch / "rolled.mlir")
         self.assertIn("nothing differs", self.bisect(self.scratch / "rolled.mlir").out)
