@@ -17,13 +17,11 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <filesystem>
 #include <numeric>
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::tools;
-namespace fs = std::filesystem;
 
 namespace {
 
