@@ -128,6 +128,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
     Anchor anchor = anchorOf(pattern, target, "attention", pattern.result);
     anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, pattern) : 0;
     anchor.facts["pairs"] = multipliesPairs(graph, pattern, target);
+    anchor.facts["key_bits"] = support::formOf(storedAs(graph, pattern.dots[0].k)).bits;
     families.emplace(pattern.result, std::move(anchor));
   }
   match.gradient = readAttentionGradient(graph);

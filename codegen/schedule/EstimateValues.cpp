@@ -121,8 +121,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {8 * std::max<int64_t>(vector, 16)};
   if (name == "shallow")
     return {2};
-  if (name == "runs") // streams that a core reads side by side, as of weights
-    return {core.vector < 16 ? 4 : 2};
+  // Streams that a core reads side by side, as of weights. By measurement (docs/design/attention.md): keys of two bytes in one on AMD's.
+  if (name == "runs")
+    return {core.vector < 16 ? 4 : known("ahead") == 2 && known("key_bits", 32) < 32 ? 1 : 2};
   if (name == "beside" || name == "group") // of experts: groups share lines of memory
     return {family == "threads" ? 64 : 8};
   if (name == "wide")

@@ -192,8 +192,9 @@ const std::vector<Family> &families() {
                                                           "amx",    "parts"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
                                                             "first",  "second",    "depth", "values"},
-                                             ofForward = {"vector", "registers", "fused", "products", "threads",
-                                                          "first",  "second",    "depth", "values",   "amx"};
+                                             ofForward = {"vector",  "registers", "fused",  "products",
+                                                          "threads", "first",     "second", "depth",
+                                                          "values",  "key_bits",  "amx"};
   static const Parameter rows{"rows", "rows of a register tile", 1, 64},
       columns{"columns", "columns of a register tile", 1, 512},
       unroll{"unroll", "steps of the reduction per iteration", 1, 64, 0},

@@ -181,6 +181,9 @@ TEST(Estimate, LinesOfKeysAreAskedForByTheCacheThatTakesThem) {
     EXPECT_EQ(one["ahead"], bytes) << target;
     EXPECT_EQ(one["runs"], runs) << target;
   }
+  for (auto [target, runs] : {std::tuple("znver4", 1), std::tuple("x86-64-v3", 4), std::tuple("sapphirerapids", 2)})
+    EXPECT_EQ(chosen(anchor("attention", target, {{"depth", 64}, {"values", 64}, {"key_bits", 16}}))["runs"], runs)
+        << target;
   for (const char *target : {"znver4", "sapphirerapids"})
     EXPECT_EQ(chosen(weight(target, 768, 768))["ahead"], 2048) << target;
 }
