@@ -98,8 +98,11 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {family != "attention" || known("ahead") != 2 ? 2048 : core.vector < 16 ? 1024 : 512};
   if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
-  if (name == "few" && family == "grouped") // measured: of integers that pairs of bytes sum a copy gains least
-    return {multipliesIntegers() ? (formats.bits < 8 ? 32 : 16) : formats.levels > 1 ? 1 : 12};
+  if (name == "few" && family == "grouped" &&
+      multipliesIntegers()) // measured: a copy gains least where pairs of bytes are summed
+    return {core.vector >= 16 ? 6 : formats.bits < 8 ? 32 : 16};
+  if (name == "few" && family == "grouped")
+    return {formats.levels > 1 ? 1 : 12};
   if (name == "few" && family == "contract" && rowsTogether()) // measured: a copy in pieces takes longer for fewer rows
     return {24};
   if (name == "few" && family == "contract") // in f32 a tile of rows has no copy either

@@ -173,6 +173,24 @@ TEST(Estimate, DeepWeightsGoByParts) {
   }
 }
 
+/// Measured (docs/design/experts.md): with AVX-512 rows in codes are worth a copy of their expert's columns early.
+TEST(Estimate, FewRowsOfAnExpertHaveNoCopy) {
+  auto few = [](const char *target, int64_t bits, int64_t rowBits) {
+    return chosen(anchor("grouped", target,
+                         {{"outer", 1792},
+                          {"inner", 512},
+                          {"bits", bits},
+                          {"levels", 1},
+                          {"row_bits", rowBits},
+                          {"scaled", 32}}))["few"];
+  };
+  EXPECT_EQ(few("znver4", 8, 8), 6);
+  EXPECT_EQ(few("znver4", 4, 8), 6);
+  EXPECT_EQ(few("x86-64-v3", 8, 8), 16);
+  EXPECT_EQ(few("x86-64-v3", 4, 8), 32);
+  EXPECT_EQ(few("znver4", 8, 32), 12);
+}
+
 /// Measured (docs/design/contractions.md): into the second cache short runs of keys are asked for later.
 TEST(Estimate, LinesOfKeysAreAskedForByTheCacheThatTakesThem) {
   for (auto [target, bytes, runs] :
