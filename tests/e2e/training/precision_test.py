@@ -442,7 +442,7 @@ class Experts(Case):
         for kind in ("w16a16", "w8a8", "q4_k+a8"):
             options = (*config, "--quantize", kind)
             got = self.evaluate(self.compile("mixtral", *options, name=kind), weights, inputs)["logits"]
-            want = self.interpret("mixtral", weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            want = self.interpret("mixtral", weights, inputs, *options, "--after", "narrow-attention")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
 
     def test_memory(self):
