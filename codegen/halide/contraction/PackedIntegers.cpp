@@ -3,7 +3,7 @@
 //     strip = code + added                                     without a sign, as the products below take them (addedToCodes): of
 //                                                              int8 bytes are already in this order; else made once for a block of rows
 //     for each tile of rows, or each row by itself
-//       for each run of codes: a group, or what 16 bits sum
+//       for each run of codes: a group of the columns' or of the rows', whichever is shorter
 //         whole[rows x columns] = -added * (sum of the row's codes in the run) + products of integers
 //         sums += whole * (the columns' scales * the row's scale)
 //                 - the columns' minimums * (sum of the row's codes * its scale)                 in super-blocks
@@ -116,8 +116,8 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
     RDom k(0, inPair, 0, together), q(0, 2, 0, steps / together);
     sums.halves = b.newFunc("halves", node);
     std::vector<Var> halves = with(std::vector<Var>{half, piece}, whole);
-    Expr at = piece * together + k.y, columns = integerColumns(shared, index, at, half * inPair + k.x),
-         row = codes(at * inStep + half * inPair + k.x);
+    Expr four = piece * together + k.y, columns = integerColumns(shared, index, four, half * inPair + k.x),
+         row = codes(four * inStep + half * inPair + k.x);
     if (wide) {
       sums.halves(halves) = 0;
       sums.halves(halves) += cast<int32_t>(widening_mul(cast<int16_t>(columns), row));
