@@ -117,15 +117,16 @@ ArrayRef<Phase> quern::passes::phases() {
   return table;
 }
 
-bool quern::passes::isPhaseOrPass(StringRef name) {
-  for (const Phase &phase : phases()) {
-    if (phase.name == name)
-      return true;
+const PassEntry *quern::passes::findPass(StringRef name) {
+  for (const Phase &phase : phases())
     for (const PassEntry &pass : phase.passes)
       if (pass.name == name)
-        return true;
-  }
-  return false;
+        return &pass;
+  return nullptr;
+}
+
+bool quern::passes::isPhaseOrPass(StringRef name) {
+  return findPass(name) || llvm::any_of(phases(), [&](const Phase &phase) { return phase.name == name; });
 }
 
 /// What later phases and programs must know of a pass that was left out.

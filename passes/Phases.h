@@ -58,6 +58,8 @@ struct Phase {
 /// All phases in order, from `resolved` (the frontend's result) to `planned` (the code generator's input).
 llvm::ArrayRef<Phase> phases();
 
+/// The pass of that name; null if there is none.
+const PassEntry *findPass(llvm::StringRef name);
 /// True if `name` is a phase or a pass.
 bool isPhaseOrPass(llvm::StringRef name);
 

@@ -35,14 +35,6 @@ static bool isRule(StringRef name) {
   return llvm::any_of(rules(), [&](const Rule &rule) { return name == rule.name; });
 }
 
-static const PassEntry *findPass(StringRef name) {
-  for (const Phase &phase : phases())
-    for (const PassEntry &pass : phase.passes)
-      if (pass.name == name)
-        return &pass;
-  return nullptr;
-}
-
 std::vector<std::string> quern::passes::optionalNames() {
   std::vector<std::string> names;
   for (const Phase &phase : phases())

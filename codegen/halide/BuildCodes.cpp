@@ -48,18 +48,18 @@ void KernelBuilder::defineQuantize(int i) {
       index[depth] = min(index.at(depth), last);
     return real(x, index);
   };
-  const std::vector<Dim> within = {{depth, ir::Size(paired ? group / 2 : group)}};
-
-  auto magnitude = [&](Index index) {
-    if (!paired)
-      return abs(number(inGroup(index)));
-    Expr sum = 0.0f;
-    for (int neighbour = 0; neighbour < 2; ++neighbour) {
+  const int each = paired ? 2 : 1; // numbers whose magnitudes count together
+  const std::vector<Dim> within = {{depth, ir::Size(group / each)}};
+  auto magnitude = [&](const Index &index) {
+    Expr sum;
+    for (int neighbour = 0; neighbour < each; ++neighbour) {
       Index its = index;
-      its[depth] = index.at(depth) * 2 + neighbour;
+      its[depth] = index.at(depth) * each + neighbour;
       its = inGroup(its);
       Expr alone = abs(number(its));
-      sum = sum + (length % group ? select(its.at(depth) < static_cast<int>(length), alone, 0.0f) : alone);
+      if (paired && length % group) // the last may have no neighbour
+        alone = select(its.at(depth) < static_cast<int>(length), alone, 0.0f);
+      sum = sum.defined() ? math::add(sum, alone) : alone;
     }
     return sum;
   };

@@ -98,8 +98,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {family != "attention" || known("ahead") != 2 ? 2048 : core.vector < 16 ? 1024 : 512};
   if (name == "few" && family == "grouped" && known("amx")) // measured: of codes one row is worth a tile
     return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
-  if (name == "few" && family == "grouped" &&
-      multipliesIntegers()) // measured: a copy gains least where pairs of bytes are summed
+  // Measured: a copy gains least where pairs of bytes are summed.
+  if (name == "few" && family == "grouped" && multipliesIntegers())
     return {core.vector >= 16 ? 6 : formats.bits < 8 ? 32 : 16};
   if (name == "few" && family == "grouped")
     return {formats.levels > 1 ? 1 : 12};

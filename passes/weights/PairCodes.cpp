@@ -19,21 +19,18 @@ using namespace quern::ir;
 
 namespace {
 
-/// Whether a product reads the codes with a weight whose codes are large.
-bool meetsLargeCodes(QuantizeOp rows) {
-  return llvm::any_of(rows->getUsers(), [](Operation *user) {
-    auto numbers = dyn_cast<DequantizeOp>(user);
-    return numbers && llvm::any_of(numbers->getUsers(), [&](Operation *product) {
-             auto contract = dyn_cast<ContractOp>(product);
-             return contract && llvm::any_of(contract->getOperands(), [&](Value operand) {
-                      auto weight = operand.getDefiningOp<DequantizeOp>();
-                      if (!weight || weight == numbers)
-                        return false;
-                      const Storage storage = typeOf(weight.getX()).getStorage();
-                      return bitsOfCode(storage) > 4 && !quern::support::floatCodesOf(storage);
-                    });
-           });
-  });
+/// The rows whose codes a product reads with a weight whose codes are large; null for any other.
+Value pairedRows(ContractOp product) {
+  auto a = product.getA().getDefiningOp<DequantizeOp>(), b = product.getB().getDefiningOp<DequantizeOp>();
+  if (!a || !b)
+    return {};
+  for (auto [numbers, weight] : {std::pair(a, b), std::pair(b, a)}) {
+    auto rows = numbers.getX().getDefiningOp<QuantizeOp>();
+    const Storage storage = typeOf(weight.getX()).getStorage();
+    if (rows && !rows->hasAttr(weightAttr) && bitsOfCode(storage) > 4 && !quern::support::floatCodesOf(storage))
+      return rows.getX();
+  }
+  return {};
 }
 
 class PairCodesPass : public PassWrapper<PairCodesPass, OperationPass<ModuleOp>> {
@@ -48,15 +45,15 @@ public:
   void runOnOperation() final {
     if (!gains)
       return;
-    llvm::DenseMap<Value, SmallVector<QuantizeOp>> ofRows; // those of one value stay one
-    getOperation().walk([&](QuantizeOp codes) {
-      if (!codes->hasAttr(weightAttr))
-        ofRows[codes.getX()].push_back(codes);
+    llvm::DenseSet<Value> paired;
+    getOperation().walk([&](ContractOp product) {
+      if (Value rows = pairedRows(product))
+        paired.insert(rows);
     });
-    for (auto &[rows, all] : ofRows)
-      if (llvm::any_of(all, meetsLargeCodes))
-        for (QuantizeOp codes : all)
-          codes.setPaired(true);
+    getOperation().walk([&](QuantizeOp codes) { // those of one value stay one
+      if (!codes->hasAttr(weightAttr) && paired.contains(codes.getX()))
+        codes.setPaired(true);
+    });
   }
 
 private:

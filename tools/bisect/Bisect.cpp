@@ -40,7 +40,6 @@ private:
   bool checkKernels();
   bool checkProgram();
   double worstResult(const std::map<std::string, Array> &got, double tolerance, std::string &which) const;
-  bool rounds(StringRef pass) const;
   void locate(const Trace &before, const Trace &after);
   void describe(const Step &step);
 
@@ -277,17 +276,8 @@ void Bisector::locate(const Trace &before, const Trace &after) {
     found.message += "there, " + firstDifference(first->results[0], *nearest, options.exact) + "\n";
 }
 
-/// Whether a pass may change numbers, as the module asks for fewer bits.
-bool Bisector::rounds(StringRef pass) const {
-  return mayRound && llvm::any_of(quern::passes::phases(), [&](const quern::passes::Phase &phase) {
-           return llvm::any_of(
-               phase.passes, [&](const quern::passes::PassEntry &entry) { return entry.rounds && entry.name == pass; });
-         });
-}
-
 bool Bisector::checkPasses() {
   OwningOpRef<ModuleOp> before = module.clone();
-  struct Stop {};
   std::string errors;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     errors += placeOf(diagnostic.getLocation()) + ": " + diagnostic.str() + "\n";
@@ -303,7 +293,8 @@ bool Bisector::checkPasses() {
     Trace trace = traceOf(now, options.files, false);
     std::string which;
     double difference = trace.error.empty() ? worstResult(trace.results, options.exact, which) : INFINITY;
-    if (difference > options.exact && std::isfinite(difference) && rounds(pass)) {
+    const quern::passes::PassEntry *entry = quern::passes::findPass(pass);
+    if (difference > options.exact && std::isfinite(difference) && mayRound && entry && entry->rounds) {
       rounded += "the pass '" + last + "' rounds, as the program's options ask: by " + percent(difference) + "\n";
       reference.results = std::move(trace.results);
     } else if (difference > options.exact) {

@@ -38,17 +38,21 @@ int PackedSums::codesOfRun() const {
   return std::min(support::groupOf(storage), b.codedRows(x)->group);
 }
 
-/// How many of them 16 bits hold the sums of, by pairs; 0: not even those of a step.
-int PackedSums::codesOfHalves() const {
-  const int ofPair = ((1 << bits) - 1) * b.codedRows(x)->ofPair;
-  int codes = codesOfRun();
-  while (codes >= inStep && codes / inStep * ofPair >= 1 << 15)
-    codes /= 2;
-  return codes < inStep ? 0 : codes;
+/// Whether 16 bits hold sums of two products in so many steps.
+bool PackedSums::fitsHalves(int steps) const {
+  return steps * ((1 << bits) - 1) * b.codedRows(x)->ofPair < 1 << 15;
 }
 
 bool PackedSums::widensCodes() const {
-  return byteProducts(b.target) == ByteProducts::Pairs && !codesOfHalves();
+  return byteProducts(b.target) == ByteProducts::Pairs && !fitsHalves(1);
+}
+
+/// Steps of a run that halves sum: all where they have 32 bits, else as many as 16 hold.
+int PackedSums::stepsOfHalves() const {
+  int steps = codesOfRun() / inStep;
+  while (!widensCodes() && !fitsHalves(steps))
+    steps /= 2;
+  return steps;
 }
 
 /// Codes of columns: `which` of the `at`-th step of a run that `index` says, of four in a step; of what is widened, of two.
@@ -112,7 +116,7 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
     sums.ofGroup(whole) += cast<int32_t>(widening_mul(columns, codes(k.y * inPair + k.x)));
     sums.overGroup = {k.x, k.y};
   } else if (pairs) {
-    const int together = wide ? steps : codesOfHalves() / inStep;
+    const int together = stepsOfHalves();
     RDom k(0, inPair, 0, together), q(0, 2, 0, steps / together);
     sums.halves = b.newFunc("halves", node);
     std::vector<Var> halves = with(std::vector<Var>{half, piece}, whole);
@@ -248,14 +252,13 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
     }
     ofGroup = LoopLevel(sums.scaled, sums.overBlock[0]);
   }
-  const int run = codesOfRun();
   if (!sums.halves.defined()) {
     place(sums.ofGroup, ofGroup, rowsAtOnce, tilesAtOnce);
-    return update(sums.ofGroup, sums.overGroup, run / (widensCodes() ? inPair : inStep), std::nullopt);
+    return update(sums.ofGroup, sums.overGroup, codesOfRun() / (widensCodes() ? inPair : inStep), std::nullopt);
   }
-  const int together = widensCodes() ? run : codesOfHalves(), pieces = run / together;
+  const int together = stepsOfHalves(), pieces = codesOfRun() / inStep / together;
   sums.halves.bound_extent(half, 2).vectorize(half).bound_extent(piece, 1);
-  update(sums.halves, sums.overHalves, together / inStep, half);
+  update(sums.halves, sums.overHalves, together, half);
   update(sums.ofGroup, sums.overGroup, pieces, std::nullopt);
   if (pieces > 1) { // a tile of a row after the other, whose halves need no place then
     place(sums.ofGroup, ofGroup, rowsAtOnce, tilesAtOnce);

@@ -86,9 +86,10 @@ private:
   /// Loops over what is summed.
   Halide::RDom steps(const Halide::Region &region) const;
   Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
-  bool widensCodes() const;
   int codesOfRun() const;
-  int codesOfHalves() const;
+  bool fitsHalves(int steps) const;
+  bool widensCodes() const;
+  int stepsOfHalves() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
   void sumsOfBlocks(Sums &sums, Index index, int runs);
   Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
