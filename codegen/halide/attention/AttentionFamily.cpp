@@ -86,6 +86,21 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
   return out;
 }
 
+/// What is left to compute of a single query's parts is little: several heads are a task.
+void AttentionFamily::scheduleTasks(Func &out, const Var &task) const {
+  constexpr int numbersOfTask = 4096;
+  const int heads = numbersOfTask / (static_cast<int>(*p.column.fixed()) * together);
+  auto ofSingle = [&](auto loops) {
+    Var several(task.name() + "s");
+    loops.split(task, several, task, std::max(1, heads), TailStrategy::GuardWithIf).parallel(several);
+  };
+  if (!attended.defined())
+    return ofSingle(out);
+  if (single.defined())
+    ofSingle(out.specialize(b.extent(p.query.size) == 1));
+  out.parallel(task);
+}
+
 void AttentionFamily::schedule(Stage &out) {
   Var t = KernelBuilder::var(p.query.name), c = KernelBuilder::var(p.column.name), blockLoop("tblock"),
       within("twithin");
@@ -104,9 +119,9 @@ void AttentionFamily::schedule(Stage &out) {
     out.func.fuse(task, KernelBuilder::var(dim->name), next);
     task = next;
   }
-  out.func.parallel(task);
   if (int narrow = narrowed(*p.column.fixed()); narrow > 1)
     out.func.vectorize(c, narrow, TailStrategy::GuardWithIf);
+  scheduleTasks(out.func, task);
   LoopLevel level(out.func, task);
   if (attended.defined())
     scheduleBlocks(level);

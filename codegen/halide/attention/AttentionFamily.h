@@ -53,6 +53,7 @@ private:
   void scheduleTiles(const Halide::LoopLevel &level);
   // One query (AttentionSingle.cpp)
   void makeSingle();
+  void scheduleTasks(Func &out, const Var &task) const;
   void scheduleSingle(const Halide::LoopLevel &level);
 
   // Blocks: rows are queries (and what shares their keys), one per lane.

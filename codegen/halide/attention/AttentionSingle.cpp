@@ -145,6 +145,12 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   for (Func &f : singleRows)
     f.compute_at(level);
   int narrow = narrowed(*p.column.fixed());
+  if (narrow > 1) {
+    Func &weighted = singleRows.back();
+    for (Func *func : {&weighted, &single})
+      func->reorder_storage(column, row).reorder(column, row).vectorize(column, narrow, TailStrategy::GuardWithIf);
+    weighted.update().reorder(column, row).vectorize(column, narrow, TailStrategy::GuardWithIf);
+  }
   auto vars = [](const std::vector<Dim> &dims) {
     std::vector<VarOrRVar> out;
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)
