@@ -19,10 +19,10 @@ static Expr asHalf(const Expr &x) {
   return math::choose(x < 0x1p-14f, small, normal);
 }
 
-/// To the nearest integer, halves away from zero.
+/// To the nearest integer, halves away from zero: a half with the number's sign more, without what is behind the point.
 static Expr roundAway(const Expr &x) {
-  Expr steps = floor(abs(x) + 0.5f);
-  return select(x < 0.0f, -steps, steps);
+  Expr sign = reinterpret<uint32_t>(x) & Internal::make_const(UInt(32), 0x80000000);
+  return cast<int32_t>(math::add(x, reinterpret<float>(sign | reinterpret<uint32_t>(Expr(0.5f)))));
 }
 
 /// As the op says; int8 and int8_g128 alone. What is beyond a row's end in its last group repeats the last number, and is 0 as a code:

@@ -193,6 +193,27 @@ TEST_P(RowsOnEveryTarget, InPairs) {
     checkColumns(cpuTarget(name));
 }
 
+/// Halves go away from zero, on either side of it; what is just below one does not.
+TEST(GroupsOfRows, RoundHalvesAwayFromZero) {
+  const int64_t depth = 64;
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < depth; ++i) {
+    const double size = i % 32 == 31 ? 127
+                        : i % 3 == 0 ? double(i) + 0.5
+                        : i % 3 == 1 ? double(i) + 0.49999
+                                     : double(i);
+    numbers.push_back(i % 2 ? -size : size);
+  }
+  const std::vector<DenseTensor> given = {{{1, depth}, numbers}};
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "native"}) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", depth)});
+    g.yield(g.elementwise(Op::Dequantize, {g.quantize(x, "I", Storage::Int8)}));
+    SCOPED_TRACE(name);
+    checkKernel(g.finish("halves"), {{{"M", 1}}}, 0, cpuTarget(name), &given);
+  }
+}
+
 /// The largest products that there are: bytes of 255 and 1 by pairs of codes that come to 128, of each sign.
 TEST(RowsInPairs, NeverSaturate) {
   const int64_t depth = 64, count = 32;
