@@ -21,8 +21,7 @@ static Expr asHalf(const Expr &x) {
 
 /// To the nearest integer, halves away from zero: a half with the number's sign more, without what is behind the point.
 static Expr roundAway(const Expr &x) {
-  Expr sign = reinterpret<uint32_t>(x) & Internal::make_const(UInt(32), 0x80000000);
-  return cast<int32_t>(math::add(x, reinterpret<float>(sign | reinterpret<uint32_t>(Expr(0.5f)))));
+  return cast<int32_t>(math::add(x, math::withSign(0.5f, x)));
 }
 
 /// As the op says; int8 and int8_g128 alone. What is beyond a row's end in its last group repeats the last number, and is 0 as a code:

@@ -66,7 +66,7 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Neg:
     return integers() ? -x(0) : math::mul(r(0), Expr(-1.0f));
   case Op::Abs:
-    return integers() ? cast<int32_t>(abs(x(0))) : reinterpret<float>(reinterpret<uint32_t>(r(0)) & Expr(0x7fffffffu));
+    return integers() ? cast<int32_t>(abs(x(0))) : math::magnitude(r(0));
   case Op::Exp:
     return math::exp(r(0));
   case Op::Expm1:

@@ -177,10 +177,10 @@ Expr sqrt(Expr x) {
   return Halide::sqrt(x);
 }
 
-static Expr withSign(const Expr &magnitude, const Expr &x) {
+Expr withSign(const Expr &magnitude, const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(magnitude) | (reinterpret<uint32_t>(x) & Expr(0x80000000u)));
 }
-static Expr magnitude(const Expr &x) {
+Expr magnitude(const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
 }
 /// At most `high`, also of NaN. By the bits, which are in the same order; and Halide, which knows the bounds of a clamped

@@ -47,7 +47,10 @@ Expr sigmoid(Expr x);
 Expr erf(Expr x); ///< 4 ulp
 Expr pow(Expr a, Expr b, bool calls);
 Expr roundEven(Expr x); ///< still real
-Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
+/// By bits, so of NaN, too: `x` without its sign; a magnitude with the sign of `x`.
+Expr magnitude(const Expr &x);
+Expr withSign(const Expr &magnitude, const Expr &x);
+Expr toInt(Expr x); ///< towards zero; saturates outside of int32, 0 for NaN
 
 // Numbers of two bytes as 16 bits (support/numbers/SmallFloats.h): no arithmetic is done with them.
 Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN

@@ -35,6 +35,7 @@ private:
   Expr atRow(const Index &index, const std::function<Expr(std::vector<Expr>, bool)> &read) const;
   void defineWithStatistics();
   void schedule(Stage &out);
+  void scheduleTasks(Func &out, const Var &task) const;
   // Many queries (AttentionBlocks.cpp)
   void makeBlocks();
   void makeScores();
@@ -53,7 +54,6 @@ private:
   void scheduleTiles(const Halide::LoopLevel &level);
   // One query (AttentionSingle.cpp)
   void makeSingle();
-  void scheduleTasks(Func &out, const Var &task) const;
   void scheduleSingle(const Halide::LoopLevel &level);
 
   // Blocks: rows are queries (and what shares their keys), one per lane.

@@ -146,7 +146,7 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
     f.compute_at(level);
   int narrow = narrowed(*p.column.fixed());
   if (narrow > 1) {
-    Func &weighted = singleRows.back();
+    Func &weighted = singleRows.back(); // what has columns of the stages that put parts together
     for (Func *func : {&weighted, &single})
       func->reorder_storage(column, row).reorder(column, row).vectorize(column, narrow, TailStrategy::GuardWithIf);
     weighted.update().reorder(column, row).vectorize(column, narrow, TailStrategy::GuardWithIf);
