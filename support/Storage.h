@@ -110,6 +110,11 @@ constexpr int groupOf(Storage storage) {
 constexpr int blockOf(Storage storage) {
   return superBlocksOf(storage) ? formOf(storage).super.length : groupOf(storage);
 }
+/// Of rows in int8 beside weights in codes: a scale for 32 beside int8, whose own error is as small; else for 128, which adds little to that of
+/// fewer bits, and a scale for all of them multiplies what the weights' scales made of 32 or 16. (Beside K-quants llama.cpp has one for 256.)
+constexpr Storage rowsBeside(Storage weights) {
+  return weights == Storage::Int8 ? Storage::Int8 : Storage::Int8G128;
+}
 /// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups or words of super-blocks, those.
 constexpr int64_t bytesOf(Storage storage) {
   return superBlocksOf(storage) ? 4 : formOf(storage).coded ? 1 : formOf(storage).bits / 8;

@@ -165,6 +165,14 @@ Func KernelBuilder::sharesOfRows(int node, int length) {
   return shares;
 }
 
+/// In f32, so that what multiplies them converts nothing.
+Func KernelBuilder::countsOfRows(int node, int length) {
+  Func &counts = coded.at(graph.nodes[node].operands[0]).counts[length];
+  if (!counts.defined())
+    counts = ofSums("count", node, length, [](const Expr &sum, const Index &) { return cast<float>(sum); });
+  return counts;
+}
+
 /// Kept as products: made where a tile reads them they would take four instructions for each row and run.
 Func KernelBuilder::startsOfSums(int node, int length, int added) {
   Func &starts = coded.at(graph.nodes[node].operands[0]).starts[{length, added}];

@@ -57,7 +57,7 @@ struct CodedRows {
   Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
   Func scale;       ///< f32 over `groups`
   /// By length, where something reads them: sums of so many codes (int32); times the scale.
-  std::map<int, Func> sums, shares;
+  std::map<int, Func> sums, shares, counts;
   std::map<std::pair<int, int>, Func> starts; ///< by length and a factor, which these sums are subtracted times
 };
 
@@ -120,6 +120,7 @@ public:
   /// Of rows that a node dequantises, for each `length` codes of a group: `-added` times their sum, and what the sum stands for.
   Func startsOfSums(int node, int length, int added);
   Func sharesOfRows(int node, int length);
+  Func countsOfRows(int node, int length);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
   bool multipliesPairs(const ContractionPattern &pattern) const;
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.

@@ -267,7 +267,7 @@ void Storing::run() {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
         if (rows == Storage::Int8 && roundsRows(read, ofExperts.codes))
-          quantizeRows(read, *along, format == Storage::Int8G128 ? format : rows);
+          quantizeRows(read, *along, quern::support::rowsBeside(format));
         else if (rows == Storage::BF16 &&
                  roundsRows(read, /*ofExperts=*/false)) // experts in codes have no products of bf16
           narrowRows(read);

@@ -7,6 +7,7 @@
 //         whole[rows x columns] = -added * (sum of the row's codes in the run) + products of integers
 //         sums += whole * (the columns' scales * the row's scale)
 //                 - the columns' minimums * (sum of the row's codes * its scale)                 in super-blocks
+//       where several runs share a row's scale, the same without it, and then these sums times the scale
 //       a row by itself takes super-blocks one by one, whose units multiply sums of what their counts of these multiply
 //
 // The products, by what the target has (byteProducts):
@@ -144,17 +145,50 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
     sumsOfBlocks(sums, index, runs);
     return sums;
   }
-  RDom g = this->steps({{0, runs}});
-  sums.over = {g.x};
-  std::vector<Expr> call(args.begin(), args.end());
-  call.emplace_back(g.x);
-  Expr scale = levelOfRun(stripScale, index, g.x, shared) * ofRow(rows.scale, g.x / (rows.group / run));
-  Expr sum = cast<float>(sums.ofGroup(call)) * scale;
-  if (support::superBlocksOf(storage))
-    sum -= levelOfRun(stripMinimum, index, g.x, shared) * ofRow(b.sharesOfRows(x, run), g.x);
-  sums.func(args) = 0.0f;
-  sums.func(args) += sum;
+  sumsOfLevels(sums, index, runs, shared);
   return sums;
+}
+
+/// A run at a time. Where several share a row's scale, it multiplies what the columns' scales make of these.
+void PackedSums::sumsOfLevels(Sums &sums, Index index, int runs, bool shared) {
+  const CodedRows &rows = *b.codedRows(x);
+  const int run = codesOfRun(), together = rows.group / run;
+  // Beyond the depth a super-block has codes of 0.
+  const bool nested = together > 1 && (runs % together == 0 || support::blockOf(storage) % rows.group == 0);
+  Var super("super");
+  RDom r(0, together), g = steps({{0, nested ? (runs + together - 1) / together : runs}});
+  const Expr at = nested ? Expr(super * together + r) : Expr(g.x);
+  std::vector<Var> args = tileArgs();
+  std::vector<Expr> call(args.begin(), args.end()), ofRun = with(call, std::vector<Expr>{at});
+  auto ofRow = [&](const Func &func, const Expr &place) {
+    index[reduced[0].name + "_group"] = place;
+    return func(KernelBuilder::call(rows.groups, index));
+  };
+  auto begin = [](Func func, const auto &places) { // products are added one by one: each is a multiply-add
+    func(places) = 0.0f;
+    return func(places);
+  };
+  Expr sum, scale = levelOfRun(stripScale, index, at, shared);
+  sums.over = {g.x};
+  if (nested) {
+    sums.scaled = b.newFunc("scaled", node);
+    sums.overBlock = {r.x};
+    sum = begin(sums.scaled, with(args, std::vector<Var>{super}));
+  } else {
+    scale *= ofRow(rows.scale, at / together);
+    sum = begin(sums.func, args);
+  }
+  sum += cast<float>(sums.ofGroup(ofRun)) * scale;
+  if (support::superBlocksOf(storage))
+    sum -= levelOfRun(stripMinimum, index, at, shared) *
+           ofRow(nested ? b.countsOfRows(x, run) : b.sharesOfRows(x, run), at);
+  if (!nested) {
+    sums.func(args) = sum;
+    return;
+  }
+  sums.scaled(with(args, std::vector<Var>{super})) = sum;
+  sums.func(args) = 0.0f;
+  sums.func(args) += sums.scaled(with(call, std::vector<Expr>{g.x})) * ofRow(rows.scale, g.x);
 }
 
 /// A super-block at a time: its runs by their counts of units, then the units.
@@ -234,6 +268,8 @@ void PackedSums::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   LoopLevel ofGroup(sums.func, sums.over[0]);
   if (sums.scaled.defined()) {
     for (Func *func : {&sums.scaled, &sums.lowered}) {
+      if (!func->defined())
+        continue;
       place(*func, ofGroup, rowsAtOnce, tilesAtOnce);
       std::vector<VarOrRVar> loops = {lane, beside};
       if (row)

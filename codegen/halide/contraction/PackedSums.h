@@ -91,6 +91,7 @@ private:
   bool widensCodes() const;
   int stepsOfHalves() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
+  void sumsOfLevels(Sums &sums, Index index, int runs, bool shared);
   void sumsOfBlocks(Sums &sums, Index index, int runs);
   Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);

@@ -17,9 +17,8 @@ protected:
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
   bool paired = false; ///< codes of rows
-  /// Rows have groups as long as those of columns, of super-blocks short ones.
   int quantized(GraphMaker &g, int x) const {
-    return g.quantize(x, "I", storage() == Storage::Int8G128 ? storage() : Storage::Int8, paired);
+    return g.quantize(x, "I", quern::support::rowsBeside(storage()), paired);
   }
 
   void checkColumns(const CpuTarget &target) {
@@ -244,9 +243,9 @@ TEST_P(ExpertsOnEveryTarget, OfRowsInCodes) {
 
 /// Groups of rows and of columns that differ in length: the shorter ones are what a sum of integers has.
 TEST(GroupsOfRows, OfAnotherLength) {
-  for (auto [ofRows, ofColumns] :
-       {std::pair(Storage::Int8, Storage::Int8G128), std::pair(Storage::Int8G128, Storage::Int8),
-        std::pair(Storage::Int8G128, Storage::Q4K), std::pair(Storage::Int8G128, Storage::Q6K)})
+  for (auto [ofRows, ofColumns] : {std::pair(Storage::Int8, Storage::Int8G128),
+                                   std::pair(Storage::Int8G128, Storage::Int8), std::pair(Storage::Int8, Storage::Q4K),
+                                   std::pair(Storage::Int8, Storage::Q6K), std::pair(Storage::Int8G128, Storage::Q41)})
     for (const char *name : {"x86-64-v3", "cascadelake"}) {
       CpuTarget target = cpuTarget(name);
       GraphMaker g;

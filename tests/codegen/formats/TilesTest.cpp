@@ -24,9 +24,9 @@ int real(GraphMaker &g, int value) {
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
-/// Rows in codes, in groups as long as those of such columns.
+/// Rows in codes, as beside such columns.
 int inCodes(GraphMaker &g, int x, const std::string &depth, Storage columns) {
-  return real(g, g.quantize(x, depth, columns == Storage::Int8G128 ? columns : Storage::Int8));
+  return real(g, g.quantize(x, depth, quern::support::rowsBeside(columns)));
 }
 
 /// tanh(rows * weight + what the result may overlap); `rows`: how they are multiplied, by default as the weight, in codes which the

@@ -94,7 +94,7 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
   int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
   w = g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w});
-  const Storage ofRows = storage == Storage::Int8G128 ? storage : Storage::Int8;
+  const Storage ofRows = quern::support::rowsBeside(storage);
   g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I", ofRows)}) : x, w, {"I"}));
   KernelRunner runner(g.finish("format"), target, schedules);
   for (int64_t m : rows) {
@@ -440,7 +440,7 @@ int main(int argc, char **argv) {
         if (!coded || (bitsOfCode(storage) && !quern::support::floatCodesOf(storage)))
           format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
   if (wanted("integers")) // prefill of a Llama with 110M parameters, rows in codes
-    for (Storage storage : {Storage::Int8, Storage::Int8G128, Storage::Int4, Storage::Q4K})
+    for (Storage storage : {Storage::Int8, Storage::Int8G128, Storage::Int4, Storage::Q4K, Storage::Q6K})
       for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768)})
         format(storage, true, in, out, {512});
   if (wanted("tiles"))

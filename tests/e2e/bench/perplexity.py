@@ -1,8 +1,8 @@
 """What number formats cost in quality: perplexity of examples/novels/model on the end of the text that it was trained on, and the KL divergence from f32.
 
-    ./dev novels && QUERN_BUILD=build python3 -m tests.e2e.bench.perplexity [ROWS]
+    ./dev novels && QUERN_BUILD=build python3 -m tests.e2e.bench.perplexity [ROWS [FORMAT ...]]
 
-ROWS (default 16) pieces of 256 tokens, each token but the first of a piece scored. Prints a table; docs/design/precisions.md has one.
+ROWS (default 16) pieces of 256 tokens, each token but the first of a piece scored; FORMATs by their names below, f32 always. Prints a table; docs/design/precisions.md has one.
 
 "rotated": the same model with queries, keys and values of each head turned by a Hadamard matrix, which nothing but rounded caches notices. GPT-2 has
 no rotary positions, so its weights can be turned beforehand."""
@@ -20,7 +20,7 @@ MODEL = EXAMPLES / "novels" / "model"
 FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "w8a8_g128": ("--quantize", "w8a8_g128"),
            "w8a8 by pairs": ("--quantize", "w8a8", "--target", "x86-64-v3"), "w8a8_g128 by pairs": ("--quantize", "w8a8_g128", "--target", "x86-64-v3"), "int4": ("--quantize", "int4"),
            "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "w8a16": ("--quantize", "w8a16"), "w4a16": ("--quantize", "w4a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8"),
-           "caches in bf16": ("--kv-cache", "bf16"), "caches in int8": ("--kv-cache", "int8"), "caches in int8, rotated": ("--kv-cache", "int8"), "q4_k": ("--quantize", "q4_k"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
+           "caches in bf16": ("--kv-cache", "bf16"), "caches in int8": ("--kv-cache", "int8"), "caches in int8, rotated": ("--kv-cache", "int8"), "q4_k": ("--quantize", "q4_k"), "q4_k+a8": ("--quantize", "q4_k+a8"), "q6_k+a8": ("--quantize", "q6_k+a8"), "q8_k+a8": ("--quantize", "q8_k+a8"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
 LENGTH = 256
 
 
@@ -94,6 +94,8 @@ def main():
         exact, turned_model = None, rotated(folder)
         print(f"{'format':28} perplexity      from f32   KL divergence   ({count * (LENGTH - 1)} tokens)")
         for name, options in FORMATS.items():
+            if sys.argv[2:] and name not in ("f32", *sys.argv[2:]):
+                continue
             run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", MODEL / "config.json", *options, "-o", folder / "program")
             run(folder / "program", "eval", "--weights", turned_model if "rotated" in name else MODEL, "--input", folder / "in", "--output", folder / "out")
             logits = read_safetensors(folder / "out")["logits"]
