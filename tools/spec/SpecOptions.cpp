@@ -52,7 +52,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
   options.add_options()(
       "activations", po::value(&spec.activations),
       "exact; int8: what multiplies weights in codes becomes int8 with a scale for each 32 numbers beside int8, for "
-      "128 beside other codes (+a8 after each of their formats), however these came to be in codes; bf16: what multiplies weights in codes or in bf16 is "
+      "128 beside other codes (+a8 after each of their formats), however these came to be in codes; bf16: what "
+      "multiplies weights in codes or in bf16 is "
       "rounded to that (+a16; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
       "f32, bf16 or int8: what generation keeps of each position, keys and values (default: bf16 where weights are in "
