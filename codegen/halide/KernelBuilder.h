@@ -56,7 +56,7 @@ struct CodedRows {
   int ofPair;                    ///< what the magnitudes of two neighbours come to at most
   Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
   Func scale;       ///< f32 over `groups`
-  /// By length, where something reads them: sums of so many codes (int32); times the scale.
+  /// By length, where something reads them: sums of so many codes (int32); times the scale; in f32.
   std::map<int, Func> sums, shares, counts;
   std::map<std::pair<int, int>, Func> starts; ///< by length and a factor, which these sums are subtracted times
 };
@@ -117,7 +117,8 @@ public:
   bool wantsStage(int node) const;
   const CodedRows *codedRows(int node) const;
   Func wideCodes(int node);
-  /// Of rows that a node dequantises, for each `length` codes of a group: `-added` times their sum, and what the sum stands for.
+  /// Of rows that a node dequantises, for each `length` codes of a group: `-added` times their sum, what
+  /// the sum stands for, and the sum in f32.
   Func startsOfSums(int node, int length, int added);
   Func sharesOfRows(int node, int length);
   Func countsOfRows(int node, int length);

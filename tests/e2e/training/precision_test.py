@@ -366,8 +366,8 @@ class Codes(Rows):
         formats = [text.split("quern.quantize = ")[1].split('"')[1] for text in dumps]
         self.assertEqual(formats, ["q4_k+a8,*.down_proj.*=bf16"] * 2 + ["q4_k,*.down_proj.*=bf16"])
         self.assertEqual(dumps[0], dumps[1])
-        self.assertRegex(dumps[0], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
-        self.assertNotRegex(dumps[2], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
+        self.assertRegex(dumps[0], r"quern.quantize .*-> !quern.tensor<int8_g128\[B, T")
+        self.assertNotRegex(dumps[2], r"quern.quantize .*-> !quern.tensor<int8(_g128)?\[B, T")
         weights = DATA / "formats" / "llama-gguf" / "model-q8_0.gguf"
         for activations, suffix in ("int8", r"\+a8"), ("bf16", r"\+a16"):
             stored = run(QUERN, "compile", EXAMPLES / "llama.quern", "--weights", weights, "--precision", "stored", "--activations", activations, "--emit", "mlir", "-o", "/dev/stdout").out
