@@ -88,10 +88,16 @@ Expr PackedSums::levelOfRun(Func &ofAll, const Index &index, const Expr &run, bo
   return ofAll(with(std::vector<Expr>{lane, run}, beside.call));
 }
 
+/// What is kept of a row for each run, or for the group that the run is in.
+Expr PackedSums::ofRow(const Func &func, Index index, const Expr &place) const {
+  index[reduced[0].name + "_group"] = place;
+  return func(KernelBuilder::call(b.codedRows(x)->groups, index));
+}
+
 PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at, Codes of) {
   b.integers = true;
   const CodedRows &rows = *b.codedRows(x);
-  const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
+  const std::string &depth = reduced[0].name;
   const bool shared = of == Codes::Copied;
   const bool pairs = byteProducts(b.target) == ByteProducts::Pairs, wide = widensCodes();
   const int run = codesOfRun(), steps = run / inStep, added = addedToCodes(storage);
@@ -102,15 +108,10 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
     index[depth] = ofStrip * run + within;
     return (wide ? b.wideCodes(x) : rows.codes)(KernelBuilder::call(rows.dims, index));
   };
-  /// What is kept of a row for each run, or for the group that the run is in.
-  auto ofRow = [&](const Func &func, const Expr &place) {
-    index[groupOfRow] = place;
-    return func(KernelBuilder::call(rows.groups, index));
-  };
 
   Sums sums{b.newFunc(name, node), {}, b.newFunc("whole", node), {}, true};
   std::vector<Var> args = tileArgs(), whole = with(args, std::vector<Var>{ofStrip});
-  sums.ofGroup(whole) = added ? ofRow(b.startsOfSums(x, run, added), ofStrip) : Expr(0);
+  sums.ofGroup(whole) = added ? ofRow(b.startsOfSums(x, run, added), index, ofStrip) : Expr(0);
   if (wide && shared) {
     RDom k(0, inPair, 0, run / inPair);
     Expr columns = integerColumns(shared, index, k.y, k.x);
@@ -150,7 +151,7 @@ PackedSums::Sums PackedSums::integerSums(const std::string &name, const Expr &at
 }
 
 /// A run at a time. Where several share a row's scale, it multiplies what the columns' scales make of these.
-void PackedSums::sumsOfLevels(Sums &sums, Index index, int runs, bool shared) {
+void PackedSums::sumsOfLevels(Sums &sums, const Index &index, int runs, bool shared) {
   const CodedRows &rows = *b.codedRows(x);
   const int run = codesOfRun(), together = rows.group / run;
   // Beyond the depth a super-block has codes of 0.
@@ -160,10 +161,6 @@ void PackedSums::sumsOfLevels(Sums &sums, Index index, int runs, bool shared) {
   const Expr at = nested ? Expr(super * together + r) : Expr(g.x);
   std::vector<Var> args = tileArgs();
   std::vector<Expr> call(args.begin(), args.end()), ofRun = with(call, std::vector<Expr>{at});
-  auto ofRow = [&](const Func &func, const Expr &place) {
-    index[reduced[0].name + "_group"] = place;
-    return func(KernelBuilder::call(rows.groups, index));
-  };
   auto begin = [](Func func, const auto &places) { // products are added one by one: each is a multiply-add
     func(places) = 0.0f;
     return func(places);
@@ -175,29 +172,28 @@ void PackedSums::sumsOfLevels(Sums &sums, Index index, int runs, bool shared) {
     sums.overBlock = {r.x};
     sum = begin(sums.scaled, with(args, std::vector<Var>{super}));
   } else {
-    scale *= ofRow(rows.scale, at / together);
+    scale *= ofRow(rows.scale, index, at / together);
     sum = begin(sums.func, args);
   }
   sum += cast<float>(sums.ofGroup(ofRun)) * scale;
   if (support::superBlocksOf(storage))
     sum -= levelOfRun(stripMinimum, index, at, shared) *
-           ofRow(nested ? b.countsOfRows(x, run) : b.sharesOfRows(x, run), at);
+           ofRow(nested ? b.countsOfRows(x, run) : b.sharesOfRows(x, run), index, at);
   if (!nested) {
     sums.func(args) = sum;
     return;
   }
   sums.scaled(with(args, std::vector<Var>{super})) = sum;
   sums.func(args) = 0.0f;
-  sums.func(args) += sums.scaled(with(call, std::vector<Expr>{g.x})) * ofRow(rows.scale, g.x);
+  sums.func(args) += sums.scaled(with(call, std::vector<Expr>{g.x})) * ofRow(rows.scale, index, g.x);
 }
 
 /// A super-block at a time: its runs by their counts of units, then the units.
-void PackedSums::sumsOfBlocks(Sums &sums, Index index, int runs) {
+void PackedSums::sumsOfBlocks(Sums &sums, const Index &index, int runs) {
   const int run = codesOfRun(), inRows = b.codedRows(x)->group / run, inGroup = support::groupOf(storage) / run;
   const int length = support::blockOf(storage);
   const bool whole = *reduced[0].fixed() % length == 0;
   const int inBlock = whole ? length / run : 1;
-  const std::string groupOfRow = reduced[0].name + "_group";
   const CodedRows &rows = *b.codedRows(x);
   Var super("super");
   RDom r(0, inBlock), g = steps({{0, runs / inBlock}});
@@ -207,8 +203,7 @@ void PackedSums::sumsOfBlocks(Sums &sums, Index index, int runs) {
   auto add = [&](Func &func, const char *name, bool minimum, const Func &ofRows, int perRun) {
     std::vector<Expr> call(args.begin(), args.end());
     call.push_back(at);
-    index[groupOfRow] = at / perRun;
-    Expr level = countAt(columns, at / inGroup, minimum) * ofRows(KernelBuilder::call(rows.groups, index));
+    Expr level = countAt(columns, at / inGroup, minimum) * ofRow(ofRows, index, at / perRun);
     func = b.newFunc(name, node);
     func(ofBlock) = 0.0f;
     func(ofBlock) += minimum ? level : cast<float>(sums.ofGroup(call)) * level;

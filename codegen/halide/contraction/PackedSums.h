@@ -91,8 +91,9 @@ private:
   bool widensCodes() const;
   int stepsOfHalves() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
-  void sumsOfLevels(Sums &sums, Index index, int runs, bool shared);
-  void sumsOfBlocks(Sums &sums, Index index, int runs);
+  Expr ofRow(const Func &func, Index index, const Expr &place) const;
+  void sumsOfLevels(Sums &sums, const Index &index, int runs, bool shared);
+  void sumsOfBlocks(Sums &sums, const Index &index, int runs);
   Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);

@@ -85,6 +85,8 @@ def probabilities(logits, vocabulary):
 
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 16
+    if unknown := [name for name in sys.argv[2:] if name not in FORMATS]:
+        sys.exit(f"{', '.join(unknown)}: no format; one of {', '.join(FORMATS)} is needed")
     text = (BUILD / "novels" / "austen.txt").read_text()[-200_000:]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
