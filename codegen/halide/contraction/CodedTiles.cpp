@@ -125,15 +125,14 @@ PackedContraction::Sums PackedContraction::tiledCodes() {
 
   // Rows beyond the last are summed and not stored: with the scale of the last, so that nothing is read behind it. What a
   // row has stands beside that of its neighbours: then all rows of a tile have one address.
-  Index last = start(min(likely(m), b.extent(row->size) - 1));
+  const Index last = start(min(likely(m), b.extent(row->size) - 1));
   auto ofRows = [&](Func func, const Expr &place) {
     std::vector<Var> order = {m};
     for (const Var &arg : func.args())
       if (arg.name() != m.name())
         order.push_back(arg);
     func.reorder_storage(order);
-    last[reduced[0].name + "_group"] = place;
-    return Expr(func(KernelBuilder::call(b.codedRows(x)->groups, last)));
+    return ofRow(func, last, place);
   };
   CodePlace place{Expr(), Expr(), ofStrip / perGroup};
   std::vector<Expr> call(args.begin(), args.end());

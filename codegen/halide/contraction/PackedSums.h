@@ -65,6 +65,7 @@ public:
 
 protected:
   Index start(const Expr &row) const;
+  Expr ofRow(const Func &func, Index index, const Expr &place) const;
   /// Where a strip stands beside its column and depth: its own variables, a call from `index`, and where its columns are; the tile
   /// comes last.
   struct Beside {
@@ -91,7 +92,6 @@ private:
   bool widensCodes() const;
   int stepsOfHalves() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
-  Expr ofRow(const Func &func, Index index, const Expr &place) const;
   void sumsOfLevels(Sums &sums, const Index &index, int runs, bool shared);
   void sumsOfBlocks(Sums &sums, const Index &index, int runs);
   Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
